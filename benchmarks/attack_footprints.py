@@ -1,4 +1,4 @@
-"""The long attack on footprints (docs/memory.md).
+"""The long attack on footprints (docs/guide/reduce.md).
 
     python benchmarks/attack_footprints.py --cases 2000
 

@@ -3,8 +3,8 @@
     ptxwcet validate attack benchmarks/attacks.py --timeout 600 --workers 2 -o attack
     ptxwcet validate attack kernels benchmarks/attacks.py --cases 1000 -o kernels
 
-What a unit is: docs/attacks.md. The pages of docs/experiments are written by the benchmarks of the
-same attacks (``attack_grid.py``, ``attack_servers.py``, ``attack_launches.py``,
+Units are defined in docs/guide/attack.md. The benchmarks of the same attacks write the pages of
+docs/experiments (``attack_grid.py``, ``attack_servers.py``, ``attack_launches.py``,
 ``bench_access_attack.py``, ``random_kernels.py``).
 """
 

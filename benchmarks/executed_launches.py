@@ -81,7 +81,7 @@ def page(rows: list[Row], command: str) -> str:
         "data, on four machines in turn. Each launch is executed functionally; every warp's",
         "executed path must be one that path extraction found for its block, and the simulated",
         "time of what was executed, under LRR, GTO, youngest first, a random policy and LRR with",
-        "shortened timings, at most the safe bound of that block. (Method: docs/validation.md.)",
+        "shortened timings, at most the safe bound of that block. (Method: docs/guide/attack.md.)",
         "",
         f"**{sum(row.launches for row in rows):,} launches, {sum(row.blocks for row in rows):,} "
         f"blocks, {sum(row.warp_instructions for row in rows):,} warp instructions, "

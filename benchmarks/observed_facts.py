@@ -1,7 +1,7 @@
 """Facts that are true of some executions: taken from the paths that the emulator recorded.
 
 Lanes are followed one by one, by the blocks that they execute. What is counted is written here once
-more, from ``docs/flow-facts.md``, apart from the code that places and uses facts.
+more, from ``docs/facts-file.md``, apart from the code that places and uses facts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What mkdocs does not do by itself: links for pages named in text, and no resource from elsewhere.
 
-Pages are read in the source code, too, where `docs/simulator.md` in a sentence is a path. On the
+Pages are read in the source code, too, where `docs/glossary.md` in a sentence is a path. On the
 site such a path becomes a link. The page of diagnostics gets the table that ``ptxwcet explain``
 prints. After a build every HTML and CSS file is searched for resources that a browser would fetch
 from another host: the site has to work without a network.

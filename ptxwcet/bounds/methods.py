@@ -1,6 +1,6 @@
 """The registry of bound methods. A new method is a file here, a row below and a page in docs.
 
-Methods of other packages are found by the entry points ``ptxwcet.bound_methods`` (docs/python.md).
+Methods of other packages are found by the entry points ``ptxwcet.bound_methods`` (ARCHITECTURE.md).
 A caller that needs names only, as the command line at its start, loads no method.
 """
 

@@ -2,7 +2,7 @@
 
 The rules are those of the CUDA toolkit's occupancy calculator: warps and blocks are counted,
 registers are allocated to warps within one part of the register file, shared memory to blocks, each
-in whole units (docs/tracing.md). The figures are the machine file's.
+in whole units (docs/guide/choose.md). The figures are the machine file's.
 
 PTX does not state the registers of a thread. If they are unknown, an SM holds at most as many
 blocks as its other resources allow, and at least as many as if a thread had the most registers that

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import NamedTuple
 
-from ptxwcet.flow.launch import MOST_DYNAMIC_SHARED
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.options import OPTIONS, is_whole
 from ptxwcet.support.records import dataclass
-
-_MOST = 1024
-_RANGES = {
-    **dict.fromkeys(("sms", "resident_blocks", "registers"), (1, _MOST)),
-    "dynamic_shared": (0, MOST_DYNAMIC_SHARED),
-}
-"""What is said in numbers, by its name: the least and the most that it can be."""
 
 
 class Spills(NamedTuple):
@@ -44,8 +38,13 @@ class GridWishes:
 
     @property
     def numbers(self) -> dict[str, int]:
-        """What is said in numbers, by its name."""
-        return {one: getattr(self, one) for one in _RANGES if getattr(self, one) is not None}
+        """The options that are stated in numbers, by name."""
+        names = (one.name for one in fields(self) if one.name in OPTIONS)
+        return {
+            name: getattr(self, name)
+            for name in names
+            if OPTIONS[name].kind.most and getattr(self, name) is not None
+        }
 
 
 ANY_GRID = GridWishes()
@@ -58,9 +57,9 @@ def require_use(wishes: GridWishes, *others: str, has_grid: bool) -> None:
     PW327; ``others`` is what else is said, for its message. Cost: constant.
     """
     for name, number in wishes.numbers.items():
-        least, most = _RANGES[name]
-        if not least <= number <= most:
-            message = f"{name} {number} is no whole number from {least} to {most:,}"
+        kind = OPTIONS[name].kind
+        if not is_whole(number, kind.least, kind.most):
+            message = f"{name} {number} is no {kind.held.removeprefix('a ')}"
             raise PtxwcetError(Diagnostic("PW327", message, help=f"leave {name} out, or count"))
     if has_grid:
         return

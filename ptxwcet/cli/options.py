@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -10,11 +12,11 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from ptxwcet.claims import Guarantee
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.cli.paths import (
-    ASK_PTXAS,
     INPUT_FILE,
     INPUT_FILE_BESIDE_CUDA,
+    KEPT_ANSWERS,
     KERNEL_OF_FILE,
     LAUNCH_FILE,
     MACHINE,
@@ -22,21 +24,21 @@ from ptxwcet.cli.paths import (
     PTX_FILE,
     PTX_FILES,
     PTX_OR_STRING,
+    STANDARD_INPUT,
     InputFile,
-    is_number,
 )
-from ptxwcet.flow.launch import MOST_DYNAMIC_SHARED, parse_dim3
-from ptxwcet.machine.loader import DEFAULT_MACHINE
+from ptxwcet.flow.launch import parse_dim3
 from ptxwcet.opened.budgets import Budget, NotABudget, parse_budget
-from ptxwcet.opened.request import MOST_INSTRUCTIONS
+from ptxwcet.opened.front_ends import is_no_ptx, read_stream
+from ptxwcet.opened.request import Request, needs_tool, request_of
 from ptxwcet.simulator.policies import POLICY_NAMES, Policy
+from ptxwcet.support import options as table
 from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_text
+from ptxwcet.support.options import OPTIONS
 
 Decorated = Callable[..., Any]
 Option = Callable[[Decorated], Decorated]
 
-_MOST_SEED = 2**62
-_MOST_WORKERS = 1024
 _POLICIES = f"Warp scheduler: {POLICY_NAMES}."
 
 _ENTRY = re.compile(r"\.entry\s+([\w$%]+)")
@@ -68,44 +70,9 @@ def _complete_kernels(
 FILE: Option = click.argument("file", type=PTX_FILE)
 FILE_ON_DISK: Option = click.argument("file", type=INPUT_FILE_BESIDE_CUDA)
 FILES: Option = click.argument("files", type=PTX_FILES, nargs=-1, required=True)
-KERNELS: Option = click.option(
-    "-k",
-    "--kernel",
-    "kernels",
-    multiple=True,
-    shell_complete=_complete_kernels,
-    help="Only this kernel.  [default: all]",
-)
-SOURCE: Option = click.option(
-    "--source",
-    type=INPUT_FILE,
-    help="CUDA source that names the parameters.  [default: the .cu beside FILE]",
-)
-LINKS: Option = click.option(
-    "--link",
-    "links",
-    multiple=True,
-    type=INPUT_FILE_BESIDE_CUDA,
-    help="PTX file that FILE is linked with (nvcc -rdc=true): has functions and variables that "
-    "FILE declares .extern.",
-)
-MACHINE_FILE: Option = click.option(
-    "--machine",
-    type=MACHINE,
-    default=DEFAULT_MACHINE,
-    show_default=True,
-    help="Machine file: a name (ptxwcet machine) or a path.",
-)
-MEMORY_LATENCY: Option = click.option(
-    "--mem-latency", type=int, help="Global-memory latency in cycles.  [default: the machine's]"
-)
-UNKNOWN_OPCODES: Option = click.option(
-    "--on-unknown",
-    type=click.Choice(["refuse", "worst"]),
-    default="refuse",
-    show_default=True,
-    help="An opcode without a row: refuse, or charge the machine's slowest row.",
-)
+
+
+# --- Options of the table -------------------------------------------------------------------------
 
 
 def _checked_size(_: click.Context, option: click.Parameter, text: str | None) -> str | None:
@@ -122,116 +89,111 @@ def _budget(_: click.Context, option: click.Parameter, text: str | None) -> Budg
         raise click.BadParameter(str(error), param=option) from None
 
 
-BUDGET: Option = click.option(
-    "--budget",
-    callback=_budget,
-    metavar="[OF:]TIME",
-    help="Fail if a bound exceeds so many cycles, or a time: 2000us, block:2ms, kernel:9000.  "
-    "[default: of the kernel with a grid, else of a block]",
-)
-REQUIRE: Option = click.option(
-    "--require",
-    type=click.Choice([Guarantee.SAFE_BOUND.value, Guarantee.ESTIMATE.value]),
-    help="Fail if a bound has a weaker guarantee.  [default: safe-bound with --budget, else "
-    "estimate]",
-)
-SMS: Option = click.option(
-    "--sms", type=click.IntRange(1, 1024), help="SMs of the GPU.  [default: the machine's]"
-)
-RESIDENT_BLOCKS: Option = click.option(
-    "--resident-blocks",
-    type=click.IntRange(1, 1024),
-    help="Blocks that an SM holds.  [default: computed from the machine's limits]",
-)
-REGISTERS: Option = click.option(
-    "--registers",
-    type=InputFile(unless=lambda text: text == ASK_PTXAS or is_number(text)),
-    metavar="N|FILE|ptxas",
-    help="Registers of a thread: a number, what ptxas -v printed or a cubin, or ask the ptxas on "
-    "the PATH.  [default: those of the launch file]",
-)
-DYNAMIC_SHARED: Option = click.option(
-    "--dynamic-shared",
-    type=click.IntRange(0, MOST_DYNAMIC_SHARED),
-    metavar="BYTES",
-    help="Shared memory that the launch gives a block beside the kernel's variables.  [default: "
-    "that of the launch file]",
-)
-CO_RUNNER: Option = click.option(
-    "--co-runner",
-    metavar="BYTES,GB/S",
-    help="Others use the memory of the GPU beside the launch: at once and on average at most.",
-)
-_MACHINE = (MACHINE_FILE, MEMORY_LATENCY, UNKNOWN_OPCODES)
+_OF_KINDS: dict[table.Kind, dict[str, Any]] = {
+    table.SIZE: {"callback": _checked_size},
+    table.NAMES: {"multiple": True, "shell_complete": _complete_kernels},
+    table.PLACES: {"multiple": True},
+    table.TRUTH: {"is_flag": True},
+    table.FILE: {"type": INPUT_FILE},
+    table.FILES: {"type": INPUT_FILE_BESIDE_CUDA, "multiple": True},
+    table.LAUNCH_FILE: {"type": LAUNCH_FILE},
+    table.MACHINE: {"type": MACHINE},
+    table.KEPT_ANSWERS: {"type": KEPT_ANSWERS},
+    table.OUTPUT: {"type": OUTPUT_FILE},
+    table.ANY_NUMBER: {"type": click.INT},
+    table.FLOAT: {"type": click.FLOAT},
+    table.FLOATS: {"type": click.FLOAT, "multiple": True},
+    table.CYCLES: {"type": click.INT},  # whoever loads the machine says which
+    table.REGISTERS: {
+        "type": InputFile(unless=lambda text: text == table.ASK_PTXAS or table.is_count(text))
+    },
+    table.PARAMETERS: {"multiple": True},
+    table.LOOP_BOUNDS: {"multiple": True},
+    table.BUDGET: {"callback": _budget},
+}
+"""How the command line reads values of a kind, for click."""
 
 
-def launch_file(*, required: bool = False) -> Option:
-    """The launch file: what to run, and what a bound may take as given."""
-    return click.option(
-        "--launch",
-        "launch_file",
-        type=LAUNCH_FILE,
-        required=required,
-        help="Launch file: says kernel, block, grid, parameters and constants.",
-    )
+def option(name: str, help_text: str = "", **changes: Any) -> Option:
+    """Returns an option of the table; ``changes`` are what click is told otherwise by a command."""
+    row = OPTIONS[name]
+    settings: dict[str, Any] = _OF_KINDS.get(row.kind, {})
+    if row.kind.least is not None and not settings:
+        settings = {"type": click.IntRange(row.kind.least, row.kind.most)}
+    if isinstance(row.kind, table.Words):
+        settings = {"type": click.Choice(row.kind.words)}
+    settings = settings | ({"default": row.default} if row.default else {}) | changes
+    names, *metavar = re.split(r" (?!-)", row.words)
+    settings = {
+        "metavar": metavar[0] if metavar else None,
+        "help": help_text or row.help or None,
+        "show_default": settings.get("default") is not None,
+        **settings,
+    }
+    return click.option(*names.split(), name, **settings)
 
 
-LAUNCHED = (
-    click.option(
-        "--block",
-        callback=_checked_size,
-        help="Threads of a block: 256, 32x8, 8x8x4.  [default: .reqntid]",
-    ),
-    click.option("--grid", callback=_checked_size, help="Blocks of the grid.  [default: any grid]"),
-    click.option(
-        "--param",
-        "parameters",
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="Value of a scalar parameter, by index, PTX name or CUDA name; a range as 1..4096; "
-        "of a pointer of what it is a multiple, as align:16, or how large its array is, which is "
-        "set aside in the L2 cache, as bytes:65536; of a tensor map its box and the bytes of an "
-        "element, as box:64x128:2.",
-    ),
+def all_of(*options: Option) -> Option:
+    """Adds options to a command, in their order."""
+
+    def add(command: Decorated) -> Decorated:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+def of(*names: str) -> Option:
+    """Adds options of the table to a command, in this order."""
+    return all_of(*map(option, names))
+
+
+def names_of(*options: Option) -> list[str]:
+    """Returns the names of options, in their order."""
+    added: Any = all_of(*options)(lambda: None)
+    return [one.name for one in reversed(added.__click_params__)]
+
+
+_ORDER = (
+    *("kernel", "link", "arch", "machine_code", "nvcc_options", "block", "grid", "params"),
+    *("launch", "cuda_source", "loop_bounds", "facts", "sms", "resident_blocks", "co_runner"),
 )
-"""A launch without a launch file."""
-_LAUNCH = (
-    KERNELS,
-    LINKS,
-    click.option(
-        "--arch",
-        metavar="sm_N",
-        help="FILE is CUDA source: compile it for sm_N; a binary: take its PTX for sm_N.",
-    ),
-    click.option(
-        "--machine-code",
-        is_flag=True,
-        help="Take the machine code: compile CUDA source or PTX to it, for --arch; of a binary "
-        "take that which it holds.",
-    ),
-    click.option(
-        "--nvcc-options",
-        metavar="TEXT",
-        help="FILE is CUDA source: more options of nvcc, for example '-Iinclude -DN=4'.",
-    ),
-    *LAUNCHED,
-    launch_file(),
-    SOURCE,
-    click.option(
-        "--loop-bound",
-        "loop_bounds",
-        multiple=True,
-        metavar="PLACE=N",
-        help="Most body executions of a loop for each entry; PLACE is a label, or a line of the "
-        "CUDA source (27, or kernel.cu:27 where several files have code in the kernel).",
-    ),
-    click.option(
-        "--facts",
-        "facts_file",
-        type=INPUT_FILE,
-        help="Facts file: loop bounds, branches and parameters (ptxwcet facts writes a template).",
-    ),
+"""Which options ``--help`` lists first, of those that stand together."""
+
+
+def _group(arguments: Any, without: Any = None) -> Option:
+    """Adds the options of a class of the table, but those of another class."""
+    left_out = without.__annotations__ if without else {}
+    names = [one for one in arguments.__annotations__ if OPTIONS[one].words and one not in left_out]
+    rank = {name: place for place, name in enumerate(_ORDER)}
+    return of(*sorted(names, key=lambda name: rank.get(name, len(rank))))
+
+
+_LAUNCH = _group(table.LaunchArguments)
+machine_options = _group(table.MachineArguments, table.LaunchArguments)
+"""What says which machine, for a command that takes its launch from a launch file."""
+gpu_options = _group(table.GridArguments, table.MachineArguments)
+"""What says which SMs a launch has, and how many blocks each holds."""
+launch_options = all_of(FILE, _LAUNCH)
+"""FILE, and what says which kernel and which launch."""
+analysis_options = all_of(launch_options, machine_options)
+"""The same, and what says which machine."""
+analysis_options_of_files = all_of(FILES, _LAUNCH, machine_options)
+"""The options of an analysis, for a command that takes several FILES."""
+version_options = all_of(
+    *(click.argument(name, type=KERNEL_OF_FILE) for name in ("old", "new")),
+    *(_LAUNCH, machine_options),
 )
+"""The options of an analysis, for a command that takes two versions: FILE or FILE:KERNEL."""
+makespan_options = all_of(
+    click.argument("file", type=PTX_OR_STRING, metavar="FILE|STRING"),
+    *(_LAUNCH, of("machine", "on_unknown")),
+)
+"""The options of an analysis of no time, of a file or of a kernel string."""
+
+
+# --- Options that go with others ------------------------------------------------------------------
 
 
 def refuse_idle(why: str, *names: str) -> None:
@@ -249,104 +211,21 @@ def refuse_idle_seed(policy: str | None, jitter: int | None) -> None:
         refuse_idle("is of --policy random and of --jitter: nothing else is random here", "seed")
 
 
-def all_of(*options: Option) -> Option:
-    """Adds options to a command, in their order."""
-
-    def add(command: Decorated) -> Decorated:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
+# --- Options that commands say more of ------------------------------------------------------------
 
 
-launch_options = all_of(FILE, *_LAUNCH)
-"""FILE, and what says which kernel and which launch."""
-analysis_options = all_of(launch_options, *_MACHINE)
-"""The same, and what says which machine."""
-analysis_options_of_files = all_of(FILES, *_LAUNCH, *_MACHINE)
-"""The options of an analysis, for a command that takes several FILES."""
-version_options = all_of(
-    *(click.argument(name, type=KERNEL_OF_FILE) for name in ("old", "new")), *_LAUNCH, *_MACHINE
-)
-"""The options of an analysis, for a command that takes two versions: FILE or FILE:KERNEL."""
-makespan_options = all_of(
-    click.argument("file", type=PTX_OR_STRING, metavar="FILE|STRING"),
-    *_LAUNCH,
-    MACHINE_FILE,
-    UNKNOWN_OPCODES,
-)
-"""The options of an analysis of no time, of a file or of a kernel string."""
-gpu_options = all_of(SMS, RESIDENT_BLOCKS, CO_RUNNER, REGISTERS, DYNAMIC_SHARED)
-"""What says which SMs a launch has, and how many blocks each holds."""
-machine_options = all_of(*_MACHINE)
-"""What says which machine, for a command that takes its launch from a launch file."""
-
-
-def policy(help_text: str = _POLICIES, *, required: bool = False) -> Option:
+def policy(help_text: str = _POLICIES, **changes: Any) -> Option:
     """The warp scheduler of a simulated machine, or the known one of a bound."""
     complete = completed(lambda: [one.value for one in Policy])
-    return click.option("--policy", required=required, shell_complete=complete, help=help_text)
-
-
-def number(
-    name: str,
-    help_text: str,
-    kind: click.ParamType[Any],
-    default: float | None = None,
-    metavar: str = "N",
-    parameter: str = "",
-) -> Option:
-    """A number, with its default if there is one; ``parameter`` is its name in the code."""
-    return click.option(
-        name,
-        *([parameter] if parameter else []),
-        type=kind,
-        default=default,
-        show_default=default is not None,
-        metavar=metavar,
-        help=help_text,
-    )
-
-
-def seed(help_text: str, default: int | None = 0) -> Option:
-    """The seed of all that is drawn at random."""
-    return number("--seed", help_text, click.IntRange(0, _MOST_SEED), default)
-
-
-def jitter(
-    default: int | None = 0,
-    help_text: str = "Shorten each initiation and latency at random by up to so much.",
-) -> Option:
-    """How far timings of a run are shortened at random."""
-    return number("--jitter", help_text, click.INT, default, "PERCENT")
-
-
-def launch_gap(default: int | None, help_text: str) -> Option:
-    """How far apart the blocks of a grid start."""
-    return number("--launch-gap", help_text, click.IntRange(0, 10**9), default, "CYCLES")
-
-
-def max_instructions(
-    default: int = MOST_INSTRUCTIONS,
-    help_text: str = "Give up an execution after so many warp-instructions.",
-) -> Option:
-    """After how many instructions a run is given up."""
-    return number("--max-instructions", help_text, click.IntRange(1, 2**62), default)
-
-
-def timeout(
-    default: float | None, help_text: str, kind: click.ParamType[Any] = click.FLOAT
-) -> Option:
-    """How long a command may search: what it gives does not depend on it elsewhere."""
-    return number("--timeout", help_text, kind, default, "SECONDS", "seconds")
+    return option("policy", help_text, shell_complete=complete, **changes)
 
 
 class _Workers(click.IntRange):
     """How many work at once here; for a ``cluster`` also the address of a Dask scheduler."""
 
     def __init__(self, *, cluster: bool) -> None:
-        super().__init__(1, _MOST_WORKERS)
+        kind = OPTIONS["workers"].kind
+        super().__init__(kind.least, kind.most)
         self.cluster = cluster
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
@@ -356,70 +235,80 @@ class _Workers(click.IntRange):
 def workers(help_text: str, *, cluster: bool = False) -> Option:
     """How many things are done at once on this computer, or the cluster that does them instead."""
     others = "; or a running Dask scheduler, whose workers do the work: tcp://host:8786"
-    return click.option(
-        "--workers",
-        type=_Workers(cluster=cluster),
-        metavar="N|ADDRESS" if cluster else "N",
-        help=f"{help_text}{others if cluster else ''}.  [default: one a core]",
-    )
-
-
-def written_to(help_text: str, *, required: bool = False, kind: click.Path = OUTPUT_FILE) -> Option:
-    """Where a command writes the file that it is for."""
-    return click.option(
-        "-o", "--output", "output", type=kind, required=required, metavar="PATH", help=help_text
-    )
-
-
-def picture(help_text: str, kind: click.Path = OUTPUT_FILE) -> Option:
-    """A picture that is drawn; the end of its name says in which form."""
-    return click.option("--picture", type=kind, metavar="PATH", help=help_text)
+    shown = f"{help_text}{others if cluster else ''}.  [default: one a core]"
+    metavar = "N|ADDRESS" if cluster else "N"
+    return option("workers", shown, type=_Workers(cluster=cluster), metavar=metavar)
 
 
 PICTURES_HELP = "Draw pictures; their names begin with PATH, which ends in .png or .svg."
 
 
-def saved(help_text: str) -> Option:
-    """Where times are kept that a command measures itself, on a simulated machine."""
-    return click.option("--save", type=OUTPUT_FILE, metavar="PATH", help=help_text)
-
-
-def executed(help_text: str) -> Option:
-    """The paths that the inputs of the launch file take, instead of all that there may be."""
-    return click.option("--executed", is_flag=True, help=help_text)
-
-
-def probabilities(help_text: str) -> Option:
-    """Probabilities of exceedance, for which times are wanted."""
-    return click.option(
-        "--probability", "probabilities", type=float, multiple=True, metavar="P", help=help_text
-    )
-
-
 def report_options_of(*kinds: str) -> Option:
     """Adds how a report of these kinds is printed and where."""
-    output = click.option(
-        "-o",
-        "--output",
-        "report_file",
-        type=OUTPUT_FILE,
-        metavar="PATH",
-        help="Write the report to a file.  [default: standard output]",
-    )
-    return all_of(format_option(*kinds), output)
+    return all_of(format_option(*kinds), option("report_file"))
 
 
 def format_option(*kinds: str, help_text: str = "") -> Option:
     """In which form a command prints; the first kind is the default."""
-    return click.option(
-        "--format",
-        "form",
-        type=click.Choice(kinds),
-        default=kinds[0],
-        show_default=True,
-        help=help_text or None,
-    )
+    return option("form", help_text, type=click.Choice(kinds), default=kinds[0])
 
 
 report_options = report_options_of("text", "json")
 """How a report is printed and where: its text or JSON, on standard output or in a file."""
+
+
+# --- What they ask for ----------------------------------------------------------------------------
+
+
+def request_from(file: str, **given: Any) -> Request:
+    """Returns the request of the shared options, by name.
+
+    PTX on standard input (``-``) is read here, CUDA source compiled and a binary opened. Raises
+    PtxwcetError: PW112 (no PTX), PW120 and PW121 (none made or found), PW123 and PW124.
+    """
+    arch, nvcc_options, machine_code = map(given.get, ("arch", "nvcc_options", "machine_code"))
+    text = None
+    if file == STANDARD_INPUT:
+        read = read_stream(sys.stdin.buffer, "<stdin>")
+        file, text = read.name, read.text
+    is_made = text is None and needs_tool(file)
+    is_code = bool(machine_code) and not (text is None and is_no_ptx(file))
+    if is_made and nvcc_options and not file.lower().endswith(".cu"):
+        raise click.UsageError("--nvcc-options is for CUDA source: a binary is compiled already")
+    if not is_made and (nvcc_options or (arch and not is_code)):
+        raise click.UsageError(
+            "--arch and --nvcc-options are for CUDA source and binaries: PTX is compiled already"
+        )
+    if is_made or is_code:
+        # here: PTX needs neither compiler nor opener
+        from ptxwcet.opened.nvcc import Compilation, ptx_text
+
+        compilation = Compilation(arch, tuple(_split(nvcc_options or "")), bool(given["link"]))
+        if not is_code:
+            text = ptx_text(file, compilation, given["kernel"])
+        else:
+            from ptxwcet.opened.machine_code import machine_code as code_of
+
+            text = code_of(file, compilation, given["kernel"], text)
+    return request_of(file, given, text=text, is_code=is_code)
+
+
+def grid_of(given: dict[str, Any]) -> GridWishes:
+    """Takes the options of the GPU out of others, for a command that runs one launch.
+
+    Raises click.UsageError if ptxas is to state the registers.
+    """
+    registers = given.pop("registers")
+    if registers is not None and not table.is_count(registers):
+        raise click.UsageError("--registers is a number here: ptxas says them to bounds alone")
+    number = None if registers is None else int(registers)
+    gap = given.pop("launch_gap", None) or 0
+    return GridWishes(given.pop("sms"), given.pop("resident_blocks"), number, gap)
+
+
+def _split(text: str) -> list[str]:
+    """Options as a shell would part them."""
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise click.UsageError(f"--nvcc-options: {error}") from None

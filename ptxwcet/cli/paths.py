@@ -28,7 +28,6 @@ from ptxwcet.support.source import SourceFile
 from ptxwcet.support.toml_places import NotToml, parse_toml
 
 STANDARD_INPUT = "-"
-ASK_PTXAS = "ptxas"
 PICTURES = (".png", ".svg")
 
 
@@ -88,11 +87,6 @@ class PtxInput(InputFile):
         if value != STANDARD_INPUT:
             for path in expand_patterns([str(value)]) if self.patterns else (value,):
                 yield from super().reads(path)
-
-
-def is_number(text: str) -> bool:
-    """Whether a word is a number that is no longer than any that makes sense."""
-    return text.isdecimal() and len(text) < 10
 
 
 def is_kernel_string(text: str) -> bool:

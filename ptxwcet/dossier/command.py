@@ -14,7 +14,6 @@ from ptxwcet.cli.command import Command
 from ptxwcet.cli.made import command_line, page_time
 from ptxwcet.cli.output import echo, finish, json_text
 from ptxwcet.cli.paths import LAUNCH_FILE, InputFile, OutputFileOrFolder
-from ptxwcet.cli.requests import request_from
 from ptxwcet.opened.budgets import Budget, Checks, required_guarantee
 from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
@@ -41,18 +40,17 @@ _NONE = "none"
 )
 @options.analysis_options
 @options.gpu_options
-@options.BUDGET
-@options.REQUIRE
-@options.written_to(
+@options.of("budget", "require")
+@options.option(
+    "output",
     "Write to this file, or into this folder: dossier.html and dossier.json.",
     required=True,
-    kind=OutputFileOrFolder(*_NAMES.values()),
+    type=OutputFileOrFolder(*_NAMES.values()),
 )
-@click.option(
-    "--format",
+@options.option(
     "form",
+    "Only this form.  [default: json for a file .json, html for others, both in a folder]",
     type=click.Choice(["html", "json"]),
-    help="Only this form.  [default: json for a file .json, html for others, both in a folder]",
 )
 @click.option(
     "--selftest",
@@ -61,8 +59,11 @@ _NONE = "none"
     help="Put in this result of ptxwcet validate tool --format json, or none, and say so.  "
     "[default: run the self-test]",
 )
-@options.number(
-    "--cases", "Random cases of the self-test that is run.", click.IntRange(min=1), _CASES
+@options.option(
+    "cases",
+    "Random cases of the self-test that is run.",
+    type=click.IntRange(min=1),
+    default=_CASES,
 )
 def report_dossier(
     output: Path,
@@ -93,7 +94,7 @@ def report_dossier(
     saved = None if selftest in (None, _NONE) else _saved_self_test(selftest)
     checks = Checks(budget, required_guarantee(budget, require))
     report, diagnostics = _dossier(
-        request_from(**given),
+        options.request_from(**given),
         checks,
         lambda: saved or _self_test(0 if selftest == _NONE else cases),
     )

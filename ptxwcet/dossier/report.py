@@ -5,10 +5,8 @@ Schema number 1.
 
 from __future__ import annotations
 
-import json
 import platform
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
 from datetime import datetime
 from enum import Enum
 from importlib import metadata
@@ -201,11 +199,11 @@ def build_dossier(
     """The dossier about a report of ``module``; deterministic for equal arguments.
 
     ``failed`` are checks of bounds that failed, on budgets and guarantees. Certificates are checked
-    again from the report's JSON, by the checker alone. Cost: two questions to the solver for each
+    again as the report has them, by the checker alone. Cost: two questions to the solver for each
     certificate.
     """
     verdicts: dict[str, list[Rechecked]] = {}
-    for verdict in recheck(json.loads(json.dumps(asdict(report))), module):
+    for verdict in recheck(report, module):
         verdicts.setdefault(verdict.kernel, []).append(verdict)
     kernels = tuple(
         row if isinstance(row, Refused) else _kernel(row, machine, verdicts.get(row.kernel, []))

@@ -1,1 +1,1 @@
-"""Running PTX: what a kernel computes, what it executes, and where it goes wrong."""
+"""Executes PTX functionally: results, executed paths and errors of a kernel."""

@@ -1,7 +1,7 @@
-"""``cp.async``: copies that a thread waits for by groups, or an mbarrier for it.
+"""Executes ``cp.async``: copies that a thread awaits by groups, or an mbarrier for it.
 
-``cp.async.bulk`` are copies of many bytes by one thread, done at once. See
-:mod:`ptxwcet.emulator.pending` for when their bytes may be used.
+``cp.async.bulk`` copies many bytes by one thread; it is executed at once. See
+:mod:`ptxwcet.emulator.pending` for the time from which its bytes may be used.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _WORDS = frozenset({"ca", "cg", "shared", "shared::cta", "global"})
 
 
 def copy_async(context: Context, instruction: Instruction) -> Step:
-    """``cp.async``: what the source size (or an ignored source) cuts off is zeros.
+    """Compiles ``cp.async``: bytes beyond the source size, or of an ignored source, are zeros.
 
-    Of a source that is cut short only its first and its last byte are checked.
+    For a shortened source only its first and its last byte are checked.
     """
     checked_words(instruction, _WORDS)
     to, source, size, *rest = instruction.operands
@@ -86,16 +86,16 @@ def copy_async(context: Context, instruction: Instruction) -> Step:
     return step
 
 
-def move(frame: Frame, what: tuple[Array, Array, int]) -> None:
-    """Copies units of memory: sources (0, which holds zeros, for none), targets, bytes a unit."""
-    sources, targets, unit = what
+def move(frame: Frame, units: tuple[Array, Array, int]) -> None:
+    """Copies units of memory: sources (0, which holds zeros, for none), targets, bytes per unit."""
+    sources, targets, unit = units
     arena = frame.arena
     arena.views[unit][targets] = arena.views[unit][sources]
     arena.states[unit][targets] = np.array(3 * ONES[unit], dtype=f"u{unit}")
 
 
 def _kept(context: Context, operand: Operand, whole: int) -> Read:
-    """How many bytes of the source are read: a size, or none if a predicate says to ignore it."""
+    """Reads the number of source bytes: a size, or 0 where a predicate ignores the source."""
     is_predicate = isinstance(operand, Negated) or (
         isinstance(operand, Register) and context.kernel.registers[operand.name] == "pred"
     )
@@ -106,9 +106,9 @@ def _kept(context: Context, operand: Operand, whole: int) -> Read:
 
 
 def _cut_source(frame: Frame, reads: Access, lanes: Array, size: Array) -> Array:
-    """The begin of the sources, their first and last byte checked where anything is read.
+    """Returns the starts of the sources; their first and last bytes are checked if any are read.
 
-    Observed as if they were whole: what is cut off is less than a sector.
+    The observer sees them as if they were whole: the omitted part is less than a sector.
     """
     arena, origin = frame.arena, reads.address
     whole = dtype_of(reads.type_name).itemsize * reads.count
@@ -131,14 +131,14 @@ def _cut_source(frame: Frame, reads: Access, lanes: Array, size: Array) -> Array
 
 
 def commit(context: Context, instruction: Instruction) -> Step:
-    """``cp.async.commit_group``, ``cp.async.bulk.commit_group``."""
+    """Compiles ``cp.async.commit_group`` and ``cp.async.bulk.commit_group``."""
     restricted(instruction, frozenset())
     family = _family(instruction)
     return lambda frame: frame.arena.pending.commit(family, active_lanes(frame))
 
 
 def wait_group(context: Context, instruction: Instruction) -> Step:
-    """``cp.async.wait_group N``, ``cp.async.bulk.wait_group(.read) N``."""
+    """Compiles ``cp.async.wait_group N`` and ``cp.async.bulk.wait_group(.read) N``."""
     words = restricted(instruction, frozenset({"read"}))
     family = _family(instruction)
     (count,) = instruction.operands
@@ -157,7 +157,7 @@ def wait_group(context: Context, instruction: Instruction) -> Step:
 
 
 def wait_all(context: Context, instruction: Instruction) -> Step:
-    """``cp.async.wait_all``: commits, then waits for all groups."""
+    """Compiles ``cp.async.wait_all``: commits, then waits for all groups."""
     restricted(instruction, frozenset())
 
     def step(frame: Frame) -> None:
@@ -169,7 +169,7 @@ def wait_all(context: Context, instruction: Instruction) -> Step:
 
 
 def finish(frame: Frame, copies: list[Copy]) -> None:
-    """What has been waited for was written now: others see it after a barrier."""
+    """Marks the bytes of awaited copies as written now: other warps see them after a barrier."""
     arena = frame.arena
     for copy in copies:
         place = copy.target * copy.unit
@@ -185,7 +185,7 @@ def _family(instruction: Instruction) -> str:
     return "bulk" if ".bulk" in instruction.opcode.name else "thread"
 
 
-_ALIGNMENT = 16  # bytes, of addresses and sizes (PTX ISA, cp.async.bulk)
+_ALIGNMENT = 16  # bytes, for addresses and sizes (PTX ISA, cp.async.bulk)
 _TRANSACTION, _GROUP = "mbarrier::complete_tx::bytes", "bulk_group"
 _FORMS = {
     ("shared::cluster", "global"): _TRANSACTION,
@@ -197,7 +197,7 @@ _FORMS = {
 
 @dataclass(frozen=True, slots=True)
 class _Bulk:
-    """Where to, where from, and the mbarrier that completes, if one does."""
+    """The target and the source of a bulk copy, and the mbarrier that it completes, if any."""
 
     target: Access
     source: Access
@@ -205,7 +205,7 @@ class _Bulk:
 
 
 def bulk_copy(context: Context, instruction: Instruction) -> Step:
-    """``cp.async.bulk`` between global and shared memory, and its prefetch, which does nothing.
+    """Compiles ``cp.async.bulk`` between global and shared memory, and its prefetch, a no-op.
 
     Raises Unsupported for tensor and multicast forms and for masks of bytes.
     """
@@ -246,8 +246,8 @@ def bulk_copy(context: Context, instruction: Instruction) -> Step:
 def _copy(frame: Frame, bulk: _Bulk, lane: int, size: int) -> None:
     lanes = np.array([lane])
     if size % _ALIGNMENT:
-        what = (np.ones(1, dtype=bool), "PW431", f"bulk copy of {size} bytes, no multiple of 16")
-        report_access(frame, bulk.target, lanes, what)
+        report = (np.ones(1, dtype=bool), "PW431", f"bulk copy of {size} bytes, no multiple of 16")
+        report_access(frame, bulk.target, lanes, report)
     sources = _range(frame, bulk.source, (lane, size), False)
     targets = _range(frame, bulk.target, (lane, size), True)
     move(frame, (sources, targets, 8))
@@ -262,7 +262,7 @@ def _copy(frame: Frame, bulk: _Bulk, lane: int, size: int) -> None:
 
 
 def _range(frame: Frame, access: Access, of: tuple[int, int], writes: bool) -> Array:
-    """Checked places, in units of 8 bytes, of a thread's range. Raises Stop."""
+    """Returns the checked places of a thread's range, in units of 8 bytes. Raises Stop."""
     lane, size = of
     arena, lanes = frame.arena, np.array([lane])
     start = int(arena.index(access.address(frame)[lanes], access.space, lanes)[0])
@@ -284,7 +284,7 @@ def _range(frame: Frame, access: Access, of: tuple[int, int], writes: bool) -> A
 
 
 def _walk(frame: Frame, access: Access, of: tuple[int, int], writes: bool) -> None:
-    """Checks 16 bytes after the other, so that a finding has its address."""
+    """Checks the range in steps of 16 bytes, so that a finding has its address."""
     lane, size = of
     for offset in range(0, size, _ALIGNMENT):
         address = access.address(frame) + np.uint64(offset)

@@ -1,4 +1,4 @@
-"""Atomic operations: lane by lane in the order of the lanes, at once where no two lanes meet."""
+"""Executes atomic operations: lane by lane in order, or at once where all places differ."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ptxwcet.ir.kernel import Instruction, Operand
 from ptxwcet.support.records import dataclass
 
 Combine = Callable[..., Array]
-"""From bits in memory and bits given, of some lanes, to the bits that memory gets."""
+"""A function from the bits in memory and the operands of some lanes to the new bits in memory."""
 
 _INTEGERS = ("u32", "s32", "u64", "s64")
 _NARROW = ("f16", "f16x2", "bf16", "bf16x2")
@@ -62,7 +62,7 @@ _BITWISE: dict[str, Combine] = {
 
 @dataclass(frozen=True, slots=True)
 class _Operation:
-    """``flushes``: at global memory subnormal operands and results are zeros (PTX ISA, atom)."""
+    """An operation. ``flushes``: in global memory, subnormals become zeros (PTX ISA, atom)."""
 
     name: str
     type_name: str
@@ -71,12 +71,12 @@ class _Operation:
 
 
 def atomic(context: Context, instruction: Instruction) -> Step:
-    """``atom``: all operations, scalars and vectors (each element an operation of its own)."""
+    """Compiles ``atom``: scalars and vectors (each element is an operation of its own)."""
     return _build(context, instruction, True)
 
 
 def reduction(context: Context, instruction: Instruction) -> Step:
-    """``red``: an atomic operation without a result."""
+    """Compiles ``red``: an atomic operation without a result."""
     return _build(context, instruction, False)
 
 
@@ -87,14 +87,14 @@ def _elements(operand: Operand) -> tuple[Operand, ...]:
 def _build(context: Context, instruction: Instruction, returns: bool) -> Step:
     operation = _operation(instruction)
     operands = instruction.operands
-    targets = [writer(context, one) for one in _elements(operands[0])] if returns else []
+    targets = [writer(context, element) for element in _elements(operands[0])] if returns else []
     count = 3 if operation.name == "cas" else 2
     location, *sources = without_policy(instruction, operands[returns:], count)
     vectors = [_elements(source) for source in sources]
     bits = operation.type_name
     if bits in _NARROW:
         bits = "b32" if bits.endswith("x2") else "b16"
-    values = [[reader(context, one, bits) for one in vector] for vector in vectors]
+    values = [[reader(context, part, bits) for part in vector] for vector in vectors]
     length = len(values[0])
     if returns and len(targets) != length:
         raise Unsupported("vectors of different lengths")
@@ -120,7 +120,7 @@ def _build(context: Context, instruction: Instruction, returns: bool) -> Step:
 
 
 def _apply(frame: Frame, operation: _Operation, place: Array, given: list[Array]) -> Array:
-    """Changes memory, lane after lane; returns the bits that each lane found there."""
+    """Changes memory, lane after lane; returns the bits that each lane read there."""
     memory = frame.arena.views[given[0].dtype.itemsize]
     order = np.argsort(place, kind="stable")
     ordered = place[order]
@@ -140,7 +140,7 @@ def _apply(frame: Frame, operation: _Operation, place: Array, given: list[Array]
 
 
 def _round(frame: Frame, operation: _Operation, place: Array, given: list[Array]) -> Array:
-    """One operation on places that all differ; returns the bits that were there."""
+    """Applies an operation to distinct places; returns the bits that were there."""
     size = given[0].dtype.itemsize
     memory, arena = frame.arena.views[size], frame.arena
     old = memory[place]
@@ -155,12 +155,12 @@ def _round(frame: Frame, operation: _Operation, place: Array, given: list[Array]
     return old
 
 
-def _sums(memory: Array, order: Array, is_first: Array, what: tuple[Array, Array]) -> Array:
-    """Adds integers at shared places: a lane finds what was there and the sum of those before."""
-    place, value = what[0][order], what[1][order]
+def _sums(memory: Array, order: Array, is_first: Array, updates: tuple[Array, Array]) -> Array:
+    """Adds integers at shared places; a lane reads the old value plus the sum of earlier lanes."""
+    place, value = updates[0][order], updates[1][order]
     upto = np.cumsum(value, dtype=value.dtype)
     starts = np.flatnonzero(is_first)
-    before = (upto - value)[starts]  # all before the first lane of the place
+    before = (upto - value)[starts]  # the sum of all lanes before the first lane of the place
     place_of = np.cumsum(is_first) - 1
     seen = memory[place] + (upto - value - before[place_of])
     ends = np.append(starts[1:], len(place)) - 1
@@ -171,7 +171,7 @@ def _sums(memory: Array, order: Array, is_first: Array, what: tuple[Array, Array
 
 
 def _operation(instruction: Instruction) -> _Operation:
-    """Raises Unsupported for what PTX does not have, or is not executed."""
+    """Reads the operation. Raises Unsupported if PTX lacks it or it is not executed."""
     words = checked_words(instruction, _WORDS)
     names = [word for word in instruction.modifiers if word in _TYPES]
     if len(names) != 1:
@@ -211,7 +211,7 @@ def _float_sum(old: Array, b: Array) -> Array:
 
 
 def _in_halves(name: str, kind: str) -> Combine:
-    """On f16 or bf16, one or a pair; sums are rounded once, NaN results are 0x7fff."""
+    """Returns an operation on f16 or bf16, single or in pairs; rounded once, NaN is 0x7fff."""
     element = kind.removesuffix("x2")
 
     def combine(old: Array, b: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Conversion of vectors between numbers, with PTX's rounding, saturation and NaN (``cvt``).
+"""Converts vectors between numbers, with PTX's rounding, saturation and NaN (``cvt``).
 
 A value to round to a binary format is (-1)^sign * significand * 2^exponent with a significand of 64
 bits, which holds every integer and every float that PTX converts; so a result is rounded once.
@@ -14,10 +14,10 @@ from ptxwcet.support.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format: bits of exponent field and fraction, its bias, what lies at the top of its range.
+    """A binary format: total bits, fraction bits, bias, and the patterns at the top of its range.
 
-    ``largest`` is the pattern of the largest number; ``infinity`` and ``nan`` (the one that PTX
-    gives) are None where the format has none. ``low_zeros`` are unused bits below the fraction;
+    ``largest`` is the pattern of the largest number; ``infinity`` and ``nan`` (the pattern that PTX
+    gives) are None where the format lacks them. ``low_zeros`` are unused bits below the fraction;
     ``largest`` and ``infinity`` are without them.
     """
 
@@ -32,7 +32,7 @@ class Format:
 
     @property
     def width(self) -> int:
-        """The bits that one takes in a pair: six-bit formats have two zeros above."""
+        """The bits of an element in a pair: six-bit formats have two zero bits above."""
         return 8 if self.bits == 6 else self.bits
 
     @property
@@ -69,7 +69,7 @@ class Exact:
 
 
 def exact_integers(a: Array) -> Exact:
-    """The values of integers."""
+    """Returns the exact values of integers."""
     negative = a < 0
     bits = a.astype(np.int64).view(np.uint64) if a.dtype.kind == "i" else a.astype(np.uint64)
     size = np.where(negative, ~bits + np.uint64(1), bits)
@@ -78,7 +78,7 @@ def exact_integers(a: Array) -> Exact:
 
 
 def exact_floats(a: Array) -> Exact:
-    """The values of floats of any numpy format; exact because f64 holds all of them."""
+    """Returns the exact values of floats of any numpy format; f64 holds all of them."""
     with np.errstate(all="ignore"):
         bits = a.astype(np.float64).view(np.uint64)
     field = (bits >> np.uint64(52) & np.uint64(0x7FF)).astype(np.int64)
@@ -95,11 +95,11 @@ def exact_floats(a: Array) -> Exact:
 
 
 def round_to(value: Exact, target: Format, rounding: str, finite: bool = False) -> Array:
-    """The bits (uint64) of values rounded once to a format.
+    """Returns the bits (uint64) of values rounded once to a format.
 
-    ``rounding`` is rn (ties to even), rna (ties away from zero), rz, rm or rp; overflow goes to
-    infinity or to the largest number as IEEE 754 has it, to NaN in formats without infinity, with
-    ``finite`` (``.satfinite``) to the largest number.
+    ``rounding`` is rn (ties to even), rna (ties away from zero), rz, rm or rp; overflow gives
+    infinity or the largest number as in IEEE 754, NaN in formats without infinity, and with
+    ``finite`` (``.satfinite``) the largest number.
     """
     bits = _rounded_size(value, target, rounding)
     away = _is_away(value.negative if target.is_signed else False & value.negative, rounding)
@@ -118,27 +118,27 @@ def round_to(value: Exact, target: Format, rounding: str, finite: bool = False) 
 
 
 def _is_away(negative: Array, rounding: str) -> Array:
-    """Whether a value that is no number of the format goes away from zero if it overflows."""
+    """Returns whether an overflowing value is rounded away from zero."""
     if rounding == "rz":
         return np.zeros_like(negative)
     return {"rm": negative, "rp": ~negative}.get(rounding, np.ones_like(negative))
 
 
 def _rounded_size(value: Exact, target: Format, rounding: str) -> Array:
-    """The magnitudes' bits (int64) with an unlimited exponent, 0 for those that vanish."""
+    """Returns the bits (int64) of the magnitudes with an unlimited exponent, 0 on underflow."""
     size, top = _normalised(value.significand)
     exponent = value.exponent + top
     lowest = 1 - target.bias - (0 if target.is_signed else 1)
     quantum = np.maximum(exponent, lowest) - target.fraction
     drop = quantum - (exponent - 63)
-    lost = drop > 64  # less than half of the smallest number: only that it is not zero counts
+    lost = drop > 64  # Less than half of the smallest number: only that it is not zero counts.
     size = np.where(lost, (size != 0).astype(np.uint64), size)
     drop = np.minimum(drop, 64).astype(np.uint64)
-    one = np.uint64(1)
+    unit = np.uint64(1)
     kept = np.where(drop == 64, np.uint64(0), size >> np.minimum(drop, np.uint64(63)))
     rest = size - np.where(drop == 64, np.uint64(0), kept << np.minimum(drop, np.uint64(63)))
-    half = one << (drop - one)
-    odd = kept & one == 1
+    half = unit << (drop - unit)
+    odd = kept & unit == 1
     negative = value.negative & target.is_signed
     up = {
         "rn": (rest > half) | ((rest == half) & odd),
@@ -154,7 +154,7 @@ def _rounded_size(value: Exact, target: Format, rounding: str) -> Array:
 
 
 def _normalised(significand: Array) -> tuple[Array, Array]:
-    """Shifted so that bit 63 is set, and the place that this bit had (0 for zero)."""
+    """Shifts so that bit 63 is set; also returns the former place of this bit (0 for zero)."""
     size, top = significand, np.full(significand.shape, 63, dtype=np.int64)
     for step in (32, 16, 8, 4, 2, 1):
         short = size < np.uint64(1) << np.uint64(64 - step)
@@ -164,7 +164,7 @@ def _normalised(significand: Array) -> tuple[Array, Array]:
 
 
 def _values(source: Format) -> Array:
-    """The values of all patterns of a format of at most 8 bits, as f32."""
+    """Returns the values of all patterns of a format of at most 8 bits, as f32."""
     values = []
     for pattern in range(1 << source.bits):
         size = pattern & ((1 << source.bits - 1) - 1) if source.is_signed else pattern
@@ -182,12 +182,12 @@ def _values(source: Format) -> Array:
     return np.array(values, dtype=np.float32)
 
 
-VALUES = {name: _values(row) for name, row in FORMATS.items() if row.bits <= 8}
+VALUES = {name: _values(form) for name, form in FORMATS.items() if form.bits <= 8}
 """The values (f32) of the narrow formats by pattern."""
 
 
 INTEGRAL = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
-"""Roundings to an integral value."""
+"""The roundings to an integral value."""
 
 _NATIVE: dict[str, np.dtype[np.generic]] = {
     "f16": np.dtype("f2"), "f32": np.dtype("f4"), "f64": np.dtype("f8")
@@ -195,18 +195,18 @@ _NATIVE: dict[str, np.dtype[np.generic]] = {
 
 
 def as_float(bits: Array, name: str) -> Array:
-    """Patterns of f16, bf16, f32 or f64 as a numpy format that holds their values."""
+    """Returns patterns of f16, bf16, f32 or f64 in a numpy format that holds their values."""
     if name == "bf16":
         return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
     return bits.view(_NATIVE[name])
 
 
 def to_float(a: Array, name: str, rounding: str, words: frozenset[str]) -> Array:
-    """Numbers as patterns of a format, rounded once.
+    """Returns numbers as patterns of a format, rounded once.
 
     ``words``: ``satfinite`` (overflow gives the largest number), ``relu`` (negative gives +0),
-    ``sat`` (held within 0 and 1, NaN gives +0), ``ftz`` (a subnormal f32 result becomes zero). NaN
-    results have the one pattern of the format, but for f64, which keeps the payload of an f32.
+    ``sat`` (clamped to 0 and 1, NaN gives +0), ``ftz`` (a subnormal f32 result becomes zero). NaN
+    results have the format's canonical pattern, except for f64, which keeps the payload of an f32.
     """
     target = FORMATS[name]
     if rounding == "rn" and name in _NATIVE and "satfinite" not in words:
@@ -223,15 +223,15 @@ def to_float(a: Array, name: str, rounding: str, words: frozenset[str]) -> Array
     if "relu" in words:
         bits = np.where(bits & sign != 0, np.zeros_like(bits), bits)
     if "sat" in words:
-        one = np.array(target.one, dtype=bits.dtype)
+        limit = np.array(target.one, dtype=bits.dtype)
         none = (bits & sign != 0) | (a != a)
-        bits = np.where(none, np.zeros_like(bits), np.minimum(bits, one))
+        bits = np.where(none, np.zeros_like(bits), np.minimum(bits, limit))
     return bits
 
 
 def is_subnormal(a: Array, name: str, rounding: str) -> Array:
-    """What ``.ftz`` makes zeros of: below the least normal number of f32 or f16 once rounded to the
-    digits of the format, had it exponents without end. So do GPUs, and ptxas folds constants.
+    """Returns which values ``.ftz`` flushes: those below the least normal number of f32 or f16 once
+    rounded to the format's digits, without exponent limits, as GPUs do and ptxas folds constants.
     """
     least = 2.0 ** (1 - FORMATS[name].bias)
     near = np.abs(a) < 2 * least
@@ -241,7 +241,7 @@ def is_subnormal(a: Array, name: str, rounding: str) -> Array:
 
 
 def _native(a: Array, name: str) -> Array:
-    """Rounded to nearest by numpy, whose conversions between these formats round once."""
+    """Rounds to nearest by numpy, whose conversions between these formats round once."""
     dtype = _NATIVE[name]
     with np.errstate(all="ignore"):
         result = a.astype(dtype)
@@ -253,7 +253,7 @@ def _native(a: Array, name: str) -> Array:
 
 
 def _shortened(a: Array, target: Format, rounding: str, finite: bool) -> Array:
-    """f32 rounded to a format with its exponents and a shorter fraction, within the pattern."""
+    """Rounds f32 to a format with its exponent range and a shorter fraction, in the pattern."""
     bits, drop = a.view(np.uint32), np.uint32(23 - target.fraction)
     half = np.uint32(1 << 22 - target.fraction)
     if rounding == "rna":
@@ -270,7 +270,7 @@ def _shortened(a: Array, target: Format, rounding: str, finite: bool) -> Array:
 
 
 def _shortened_away(bits: Array, half: int, finite: bool) -> Array:
-    """``rna`` to tf32, which rounds digits, whatever they stand for: NaN may become infinite."""
+    """Rounds ``rna`` to tf32 on the digits, whatever the pattern means: NaN may become infinite."""
     exponents = np.uint32(0x7F800000)
     bits = np.where(bits & exponents == exponents, bits, bits + np.uint32(half))
     bits = bits & np.uint32(2**32 - 2 * half)
@@ -280,7 +280,7 @@ def _shortened_away(bits: Array, half: int, finite: bool) -> Array:
 
 
 def quiet(bits: Array, source: str, name: str) -> Array:
-    """NaN of one format in another one: its sign and the first of its digits, the quiet one set."""
+    """Converts NaN between formats: it keeps sign and leading digits, the quiet digit is set."""
     origin, target = FORMATS[source], FORMATS[name]
     wide = bits.view(f"u{bits.itemsize}").astype(np.uint64)
     sign = wide >> np.uint64(origin.bits - 1) << np.uint64(target.bits - 1)
@@ -291,22 +291,22 @@ def quiet(bits: Array, source: str, name: str) -> Array:
 
 
 def to_integral(a: Array, rounding: str) -> Array:
-    """Floats rounded to integral values, in their format."""
+    """Rounds floats to integral values, in their format."""
     with np.errstate(all="ignore"):
         result: Array = INTEGRAL[rounding](a)
     return result
 
 
 def to_integer(a: Array, to: np.dtype[np.generic], rounding: str) -> Array:
-    """Floats as integers, clamped to the type.
+    """Converts floats to integers, clamped to the type.
 
-    NaN gives 0, but 2^(width-1) where the source is f64 or the result has 64 bits (PTX ISA, cvt).
+    NaN gives 0, or 2^(width-1) if the source is f64 or the result has 64 bits (PTX ISA, cvt).
     """
     limits = np.iinfo(to.str)
     with np.errstate(all="ignore"):
         wide = INTEGRAL[rounding](a).astype(np.float64)
         nan = np.isnan(wide)
-        # float(max) is 2^64 or 2^63 for 64 bits: what reaches it does not fit
+        # For 64 bits, float(max) is 2^64 or 2^63, so a value that equals it does not fit.
         low, high = wide <= float(limits.min), wide >= float(limits.max)
         inside = np.where(low | high | nan, 0.0, wide).astype(to)
     clamped = np.where(low, np.array(limits.min, to), inside)
@@ -319,7 +319,7 @@ def to_integer(a: Array, to: np.dtype[np.generic], rounding: str) -> Array:
 
 
 def between_integers(a: Array, to: np.dtype[np.generic], clamp: bool) -> Array:
-    """Integers at another type: the low bits, or with ``clamp`` the nearest number that fits."""
+    """Converts integers to another type: the low bits, or with ``clamp`` the nearest that fits."""
     if not clamp:
         return a.astype(to)
     limits, own = np.iinfo(to.str), np.iinfo(a.dtype.str)

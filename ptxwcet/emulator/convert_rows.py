@@ -1,4 +1,4 @@
-"""Semantics of ``cvt``."""
+"""Defines the semantics of ``cvt``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _EXACT = {
 
 @dataclass(frozen=True, slots=True)
 class _Conversion:
-    """``cvt`` taken apart: types, rounding ("" if none is written), other modifiers."""
+    """A decoded ``cvt``: types, rounding ("" if none is written), other modifiers."""
 
     to: str
     source: str
@@ -79,7 +79,7 @@ def _from_integer(parts: _Conversion) -> Operation:
 
 def _from_float(parts: _Conversion) -> Operation:
     source, to, rounding, words = parts.source, parts.to, parts.rounding, parts.words
-    ftz = "ftz" in words and source == "f32" and to != "f16"  # where GPUs round what is subnormal
+    ftz = "ftz" in words and source == "f32" and to != "f16"  # as GPUs flush the source
 
     def read(bits: Array) -> Array:
         a = conversion.as_float(bits, source)
@@ -106,16 +106,16 @@ def _from_float(parts: _Conversion) -> Operation:
 
     def convert(bits: Array) -> Array:
         a = read(bits)
-        found = conversion.to_float(a, to, rounding or "rn", words)
+        kept = conversion.to_float(a, to, rounding or "rn", words)
         return (
-            np.where(np.isnan(a), conversion.quiet(bits, source, to), found) if keeps_nan else found
+            np.where(np.isnan(a), conversion.quiet(bits, source, to), kept) if keeps_nan else kept
         )
 
     return convert
 
 
 def _convert_pair(context: Context, instruction: Instruction, parts: _Conversion) -> Step:
-    """Two results in one register: from two f32 (the first goes to the upper half) or a pair."""
+    """Builds two results in one register: from two f32 (the first is the upper half) or a pair."""
     to, source = parts.to.removesuffix("x2"), parts.source.removesuffix("x2")
     rounding, words = parts.rounding, parts.words
     if to not in _PAIRS or rounding not in _ROUNDINGS or words - {"relu", "satfinite"}:
@@ -153,14 +153,14 @@ def _from_pair(context: Context, instruction: Instruction, parts: _Conversion) -
 
 
 def joined(high: Array, low: Array, width: int) -> Array:
-    """Two patterns of ``width`` bits as one of twice the width."""
+    """Joins two patterns of ``width`` bits to one of twice the width."""
     dtype = np.dtype(f"u{width // 4}")
     both: Array = high.astype(dtype) << np.array(width, dtype) | low.astype(dtype)
     return both
 
 
 def _pack(context: Context, instruction: Instruction) -> Step:
-    """``cvt.pack.sat``: two s32 clamped to a narrow type, below what is left of a third operand."""
+    """Compiles ``cvt.pack.sat``: two s32 clamped to a narrow type, and an operand's low bits."""
     names = [word for word in instruction.modifiers if word != "sat"]
     narrow = names[0]
     width = int(narrow[1:])
@@ -190,4 +190,4 @@ def _pack(context: Context, instruction: Instruction) -> Step:
 
 
 CONVERT_ROWS: Rows = {"cvt": _convert, "cvt.pack": _pack}
-"""Rows for conversions between types."""
+"""The rows for conversions between types."""

@@ -1,4 +1,4 @@
-"""Runs a kernel functionally: blocks one after the other, each to its end."""
+"""Executes a kernel functionally: block after block, each to its end."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
 
 _FUNCTIONS = 16
-"""Addresses of functions are multiples of it, far below those of variables."""
+"""The addresses of functions are multiples of this, far below the addresses of variables."""
 
 
 def execute(
     kernel: Kernel, module: Module, launch: EmulatedLaunch, *, options: EmulatorOptions
 ) -> Execution:
-    """What the launch computes, with the findings.
+    """Executes a launch and returns its results and findings.
 
     Raises PtxwcetError: PW127 (machine code), PW410 (instructions that are not executed, all of
     them), PW411 (more than ``max_instructions``, with the loop), PW412 and PW413 (arguments,
-    variables), PW414 (launch without threads or with more than 1024 a block). Cost: linear in the
+    variables), PW414 (launch without threads or with more than 1024 per block). Cost: linear in the
     warp instructions.
     """
     require_ptx(kernel, "the emulator executes")
@@ -63,10 +63,10 @@ def execute(
     layout = Layout(kernel, module, launch)
     lanes = -(-threads // 32) * 32
     cfg = build_cfg(kernel)
-    functions = {one.name: _FUNCTIONS * n for n, one in enumerate(module.functions, 1)}
+    functions = {function.name: _FUNCTIONS * n for n, function in enumerate(module.functions, 1)}
     symbols = functions | layout.symbols
     context = Context(kernel, symbols, lanes, is_observed=options.observer is not None)
-    whole = build_cfg(kernel, with_aborts=True)  # an abort is executed, to be reported
+    whole = build_cfg(kernel, with_aborts=True)  # An abort is executed, so that it is reported.
     nodes = compile_nodes(context, whole, compute_postdominators(cfg))
     frame = Frame(lanes, layout.arena, options.checks, kernel)
     if options.observer is not None:
@@ -112,7 +112,7 @@ def _enter(frame: Frame, launch: EmulatedLaunch, block: int) -> None:
     frame.registers = {
         name: np.zeros(frame.lanes, dtype=register_dtype(type_name))
         for name, type_name in frame.kernel.registers.items()
-        if type_name != "b128"  # what names one is refused; a declaration alone is fine
+        if type_name != "b128"  # a use is refused, but a declaration is permitted
     }
 
 
@@ -128,7 +128,7 @@ def _endless(kernel: Kernel, cfg: ControlFlowGraph, node: Node, limit: int) -> P
 # --- The run of one block: warps at the same node execute it as one vector ------------------------
 
 
-_FAIR = 64  # rounds after which the warp that waited longest goes first
+_FAIR = 64  # rounds, after which the warp that waited longest runs first
 _BETWEEN_REPORTS = 1024  # rounds
 
 
@@ -142,7 +142,7 @@ class TooLongError(Exception):
 
 @dataclass(slots=True)
 class _Gate:
-    """A barrier that some wait at: threads arrived, who waits, lanes and values of a reduction."""
+    """A barrier with waiting warps: threads arrived, warps, lanes and values of a reduction."""
 
     arrived: int = 0
     waiting: list[int] = field(default_factory=list)
@@ -151,7 +151,7 @@ class _Gate:
 
 
 class BlockRun:
-    """Runs a block to its end; ``budget`` is how many warp instructions it may execute.
+    """The execution of a block to its end, with ``budget`` warp instructions at most.
 
     Clocks start at the frame's ``ticks``.
     """
@@ -171,7 +171,7 @@ class BlockRun:
         self.report: Callable[[int], None] | None = None
 
     def run(self) -> None:
-        """Raises Stop (a fatal finding) and TooLongError."""
+        """Runs all warps. Raises Stop (a fatal finding) and TooLongError."""
         turn = 0
         while True:
             ready = [
@@ -189,15 +189,15 @@ class BlockRun:
                 self.report(self.executed)
 
     def _live(self) -> Array:
-        """Flags of the lanes that have not ended and will execute something before they do.
+        """Returns flags of the lanes that will execute an instruction before they end.
 
-        Which side of a branch runs first is the stack's choice, so ``ret`` alone counts as ended.
+        The stack chooses which side of a branch runs first, so only ``ret`` counts as ended.
         """
         masks = np.array([self._running(stack) for stack in self._stacks], dtype=np.uint32)
         return np.unpackbits(masks.view(np.uint8), bitorder="little").view(np.bool_)
 
     def _running(self, stack: Stack) -> int:
-        """The lanes of a warp that will execute something before they end."""
+        """Returns the lanes of a warp that will execute an instruction before they end."""
         live, seen = 0, 0
         for entry in reversed(stack.entries):
             if not self._only_ends(entry.node):
@@ -267,13 +267,13 @@ class BlockRun:
                     stacks[warp].branch(lanes[warp], node.taken, node.other, node.meet)
 
     def _taken(self, node: Node, masks: Array) -> Array:
-        """The lanes of each warp that take the node's branch."""
+        """Returns the lanes of each warp that take the node's branch."""
         if node.taken is None and node.table is None:
             return np.zeros_like(masks)
         return masks if node.guard is None else masks & self._where(node.guard)
 
     def _where(self, guard: Guard) -> Array:
-        """The lanes of each warp whose guard holds."""
+        """Returns the lanes of each warp whose guard holds."""
         words = np.packbits(self._frame.registers[guard.register], bitorder="little")
         words = words.view(np.uint32)
         return ~words if guard.negated else words
@@ -339,7 +339,7 @@ class BlockRun:
                 del self._gates[key]
 
     def _reduce(self, gate: _Gate, reduction: Reduction) -> None:
-        """Writes the result of ``bar.red`` for all that waited."""
+        """Writes the result of ``bar.red`` for all waiting warps."""
         masks = np.zeros(len(self._stacks), dtype=np.uint32)
         masks[gate.waiting] = np.array(gate.lanes, dtype=np.uint32)
         lanes = np.unpackbits(masks.view(np.uint8), bitorder="little").view(np.bool_)
@@ -353,7 +353,7 @@ class BlockRun:
             reduction.write(self._frame, np.full(size, bool(result)))
 
     def _deadlock(self) -> None:
-        """Reports who waits where. Raises Stop."""
+        """Reports the warps that wait, and their places. Raises Stop."""
         stuck = sorted(self._waiting.items(), key=lambda pair: (pair[1].instruction.start, pair[0]))
         parts = []
         for line, waiting in groupby(stuck, key=lambda pair: pair[1].instruction.span.shown_line):
@@ -370,6 +370,6 @@ class BlockRun:
 
 
 def _lanes(masks: Array) -> Array | None:
-    """The masks of the warps as flags of the lanes; None if all are active."""
+    """Returns the masks of the warps as flags of the lanes; None if all are active."""
     lanes = np.unpackbits(masks.view(np.uint8), bitorder="little").view(np.bool_)
     return None if lanes.all() else lanes

@@ -1,7 +1,7 @@
-"""Executed paths: compressed as they grow, and as paths of the analysis when they have ended.
+"""Records executed paths, compressed as they grow, and converts them to paths of the analysis.
 
-Repeated sequences are counted, nested ones too. Warps that have executed the same so far share one
-recorder, so that recording costs little more for a block of equal warps than for one warp.
+Repeated sequences are counted, nested ones too. Warps with equal paths so far share one recorder,
+so that recording costs little more for a block of equal warps than for one warp.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LONGEST_PERIOD = 48
 """The longest sequence, in steps and runs, whose repetitions are counted."""
 
 Entry = tuple[int, int]
-"""The number of a content in the book, and how often it comes in a row."""
+"""The number of a content in the book, and its count of consecutive repeats."""
 
 Content = PathStep | Visit | tuple[Entry, ...]
 
@@ -39,7 +39,7 @@ Content = PathStep | Visit | tuple[Entry, ...]
 class PathBook:
     """The distinct steps and sequences of a launch by number. Memory: one row for each.
 
-    ``lengths`` has the entries of each sequence, 0 for a step.
+    ``lengths`` has the number of entries of each sequence, 0 for a step.
     """
 
     def __init__(self) -> None:
@@ -50,52 +50,52 @@ class PathBook:
         self._bodies: dict[tuple[Entry, ...], tuple[ExecutedNode, ...]] = {}
 
     def number(self, content: Content) -> int:
-        """The number of a step or sequence. Cost: linear in its length."""
-        found = self._numbers.get(content)
-        if found is None:
-            found = self._numbers[content] = len(self._contents)
+        """Returns the number of a step or sequence. Cost: linear in its length."""
+        index = self._numbers.get(content)
+        if index is None:
+            index = self._numbers[content] = len(self._contents)
             self._contents.append(content)
             self.lengths.append(len(content) if isinstance(content, tuple) else 0)
-        return found
+        return index
 
     def content(self, number: int) -> Content:
-        """The step or sequence that a number stands for."""
+        """Returns the step or sequence with a number."""
         return self._contents[number]
 
     def sequence(self, number: int) -> tuple[Entry, ...] | None:
-        """The sequence of a number; None if it is a step."""
+        """Returns the sequence with a number; None if it is a step."""
         content = self._contents[number]
         return content if isinstance(content, tuple) else None
 
     def body(self, entries: Sequence[Entry]) -> tuple[ExecutedNode, ...]:
-        """The entries as path nodes; equal entries give the same object."""
+        """Returns the entries as path nodes; equal entries give the same object."""
         key = tuple(entries)
-        found = self._bodies.get(key)
-        if found is None:
-            found = self._bodies[key] = tuple(self._node(entry) for entry in key)
-        return found
+        nodes = self._bodies.get(key)
+        if nodes is None:
+            nodes = self._bodies[key] = tuple(self._node(entry) for entry in key)
+        return nodes
 
     def _node(self, entry: Entry) -> ExecutedNode:
-        found = self._nodes.get(entry)
-        if found is None:
+        node = self._nodes.get(entry)
+        if node is None:
             number, times = entry
             content = self._contents[number]
             assert not isinstance(content, Visit), "visits are no executed steps"
             inner = (content,) if isinstance(content, PathStep) else self.body(content)
             whole = times == 1 and isinstance(content, PathStep)
-            found = self._nodes[entry] = inner[0] if whole else PathRun(times, inner)
-        return found
+            node = self._nodes[entry] = inner[0] if whole else PathRun(times, inner)
+        return node
 
 
 class Folder:
-    """A sequence that is folded while it grows: what ``warps`` have executed alike."""
+    """A sequence that is folded while it grows: the common path of ``warps``."""
 
     def __init__(self, warps: set[int], entries: list[Entry]) -> None:
         self.warps = warps
         self.entries = entries
 
     def add(self, book: PathBook, number: int, times: int = 1) -> None:
-        """A content comes next, so often in a row; then repeats are folded until none is left.
+        """Appends a content, ``times`` in a row, and folds repeats until none is left.
 
         Cost: a comparison for each period, up to :data:`LONGEST_PERIOD`.
         """
@@ -114,7 +114,7 @@ class Folder:
     def _fold(self, book: PathBook) -> bool:
         entries, lengths = self.entries, book.lengths
         count, last = len(entries), entries[-1]
-        # A slice and plain comparisons: nearly all periods fail here, and this is what costs.
+        # A slice and plain comparisons: nearly all periods fail here, which dominates the cost.
         for period, before in enumerate(entries[-2 : -LONGEST_PERIOD - 2 : -1], 1):
             number, times = before
             follows = lengths[number] == period
@@ -138,7 +138,7 @@ class BlockRecorder:
         self._of = [together] * warps
 
     def add(self, block: int, steps: Sequence[tuple[int, int, int]]) -> None:
-        """Each step's warp executed a basic block with a mask, of which some lanes took its branch.
+        """Records basic blocks that warps executed with a mask, and whose branch some lanes took.
 
         Steps are (warp, mask, taken). Cost: linear in the steps; linear in its entries for each
         recorder that is split.
@@ -156,13 +156,13 @@ class BlockRecorder:
             recorder.add(self._book, self._book.number(PathStep(block, mask, taken)))
 
     def paths(self) -> list[tuple[ExecutedNode, ...]]:
-        """The path of each warp; those of warps that executed the same are one object."""
+        """Returns the path of each warp; warps with equal paths share one object."""
         return [self._book.body(recorder.entries) for recorder in self._of]
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutedBlocks:
-    """Blocks whose warps executed the same: the first of them, with its paths, and how many."""
+    """Blocks whose warps have equal paths: the first block with its paths, and their count."""
 
     paths: BlockPaths
     count: int
@@ -171,12 +171,11 @@ class ExecutedBlocks:
 def executed_blocks(
     execution: Execution, cfg: ControlFlowGraph, postdominators: Sequence[int | None], grid: Dim3
 ) -> tuple[ExecutedBlocks, ...]:
-    """The kinds of blocks of a launch, in the order of their first blocks.
+    """Returns the kinds of blocks of a launch, in the order of their first blocks.
 
-    ``cfg`` is that of the executed kernel. Masks are dropped: of a step it matters which block was
-    executed and whether the warp went on at the target of its branch (some lanes took it, and it
-    leads elsewhere than to where they meet the others). Cost: linear in the distinct paths and in
-    the warps.
+    ``cfg`` is the graph of the executed kernel. Masks are dropped: a step keeps its basic block and
+    whether the warp continued at the branch target (some lanes took it, and the target is not the
+    reconvergence point). Cost: linear in the distinct paths and in the warps.
     """
     reader = _Reader(execution, cfg, postdominators)
     kinds: dict[tuple[WarpPath, ...], int] = {}
@@ -208,10 +207,10 @@ class LaunchPaths:
 def executed_warps(
     execution: Execution, cfg: ControlFlowGraph, postdominators: Sequence[int | None]
 ) -> LaunchPaths:
-    """The path of every warp of every block; arguments and cost as of :func:`executed_blocks`."""
+    """Returns the path of every warp; arguments and cost as for :func:`executed_blocks`."""
     reader = _Reader(execution, cfg, postdominators)
     numbers: dict[Path, int] = {}
-    number_of: dict[int, int] = {}  # by identity: hashing a path is linear in it
+    number_of: dict[int, int] = {}  # by identity, since hashing a path is linear in it
     blocks: dict[int, list[int]] = {}
     for warp in execution.paths:
         number = number_of.get(id(warp.body))
@@ -224,7 +223,7 @@ def executed_warps(
 
 
 class _Reader:
-    """Turns executed paths into visits, folded again without their masks."""
+    """The conversion of executed paths to visits, folded again without their masks."""
 
     def __init__(
         self, execution: Execution, cfg: ControlFlowGraph, postdominators: Sequence[int | None]
@@ -243,15 +242,15 @@ class _Reader:
         ]
         self._book = PathBook()
         self._known: dict[int, Path] = {}
-        self._kept: list[object] = []  # identities stay taken
+        self._kept: list[object] = []  # so that no id() is reused
 
     def path(self, body: tuple[ExecutedNode, ...]) -> Path:
-        """The path of an executed path; the same object for the same object."""
-        found = self._known.get(id(body))
-        if found is None:
-            found = self._known[id(body)] = self._nodes(self._entries(body))
+        """Returns the path of an executed path; the same object for the same object."""
+        visits = self._known.get(id(body))
+        if visits is None:
+            visits = self._known[id(body)] = self._nodes(self._entries(body))
             self._kept.append(body)
-        return found
+        return visits
 
     def _visit(self, step: PathStep) -> Visit:
         taken = bool(step.taken) and self._ends_in_branch[step.block]

@@ -1,4 +1,4 @@
-"""Semantics of floating-point arithmetic: formats, packed pairs, rounding, ``.ftz``, ``.sat``."""
+"""Defines the semantics of float arithmetic: formats, pairs, rounding, ``.ftz``, ``.sat``."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ptxwcet.ir.kernel import Instruction
 
 _ROUNDINGS = ("rn", "rz", "rm", "rp")
 _WORDS = frozenset({*_ROUNDINGS, "ftz", "sat", "relu", "approx", "full", "noftz"})
-Bits = Callable[..., Array]  # from bit patterns to bit patterns of one element
+Bits = Callable[..., Array]  # from bit patterns of operands to the result's
 
 
 def _apply_to(context: Context, instruction: Instruction, name: str, run: Bits, arity: int) -> Step:
-    """A step for scalars or, with ``x2``, for both elements of a register."""
+    """Builds a step for scalars or, with ``x2``, for both elements of a register."""
     element = name.removesuffix("x2")
     size = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8}[element]
     if element == name:
@@ -52,7 +52,7 @@ def _arithmetic(operation: Arithmetic, arity: int) -> Builder:
 
 
 def _rounded(operation: Arithmetic, name: str, rounding: str, words: frozenset[str]) -> Bits:
-    is_plain = rounding == "rn" and "ftz" not in words  # what is flushed is said by `to_float`
+    is_plain = rounding == "rn" and "ftz" not in words  # `to_float` flushes all others
     if name == "f64" or (name == "f32" and is_plain):
         chosen: Operation = operation.nearest
         if rounding != "rn":
@@ -64,11 +64,11 @@ def _rounded(operation: Arithmetic, name: str, rounding: str, words: frozenset[s
 
 
 _ONE_STEP = (floating.ADD, floating.SUBTRACT, floating.MULTIPLY, floating.FUSED)
-"""What GPUs do by one instruction in double precision."""
+"""The operations that GPUs execute by one instruction in double precision."""
 
 
 def _native(operation: Operation, name: str, words: frozenset[str]) -> Bits:
-    """An operation of numpy's own, rounded to nearest, on f32 or f64."""
+    """Returns an operation of numpy, rounded to nearest, on f32 or f64."""
     kind = "f4" if name == "f32" else "f8"
     ftz, sat = "ftz" in words and name == "f32", "sat" in words
 
@@ -90,7 +90,7 @@ def _native(operation: Operation, name: str, words: frozenset[str]) -> Bits:
 def _from_double(
     operation: Callable[[list[Array]], Array], name: str, rounding: str, words: frozenset[str]
 ) -> Bits:
-    """An operation whose result is a double from which any rounding is right."""
+    """Returns an operation whose result is a double that allows any later rounding."""
 
     def run(*bits: Array) -> Array:
         with np.errstate(all="ignore"):
@@ -111,13 +111,13 @@ _TINY = {"f16": 2.0**-14, "bf16": 2.0**-126, "f32": 2.0**-126}
 
 
 def flushed(value: Array, name: str) -> Array:
-    """Subnormals of a format become zeros of their sign."""
+    """Replaces subnormals of a format by zeros of their sign."""
     small = np.abs(value) < _TINY[name]
     return np.where(small, np.copysign(np.zeros_like(value), value), value)
 
 
 def _approximation(operation: Operation) -> Builder:
-    """Computed in double precision and rounded once to nearest."""
+    """Builds an approximation: computed in double precision and rounded once to nearest."""
 
     def build(context: Context, instruction: Instruction) -> Step:
         name, words = _name_of(instruction), restricted(instruction, _WORDS)
@@ -132,7 +132,7 @@ def _approximation(operation: Operation) -> Builder:
 
 
 def _by_upper_half(operation: Operation, otherwise: Builder) -> Builder:
-    """``.approx.ftz.f64`` takes and gives upper halves of doubles; all else goes another way."""
+    """Compiles ``.approx.ftz.f64``, on upper halves of doubles; other forms use ``otherwise``."""
 
     def run(bits: Array) -> Array:
         upper = np.uint64(0xFFFFFFFF << 32)
@@ -150,11 +150,11 @@ def _by_upper_half(operation: Operation, otherwise: Builder) -> Builder:
 
 
 def _rounded_or_fast(precise: Builder, fast: Builder) -> Builder:
-    """``.approx`` takes another way than the forms with a rounding."""
+    """Compiles ``.approx`` forms by one builder, and forms with a rounding by another."""
 
     def build(context: Context, instruction: Instruction) -> Step:
-        row = fast if "approx" in instruction.modifiers else precise
-        return row(context, instruction)
+        builder = fast if "approx" in instruction.modifiers else precise
+        return builder(context, instruction)
 
     return build
 
@@ -166,7 +166,7 @@ def _fast_division(context: Context, instruction: Instruction) -> Step:
 
 
 def _extremum(operation: Operation) -> Builder:
-    """``min``, ``max`` of two or three; ``.NaN`` gives NaN if one is, ``.xorsign.abs`` the sign."""
+    """Compiles ``min`` or ``max``; ``.NaN`` propagates NaN, ``.xorsign.abs`` combines signs."""
 
     def build(context: Context, instruction: Instruction) -> Step:
         allowed = frozenset({"ftz", "NaN", "xorsign", "abs"})
@@ -207,14 +207,14 @@ def _extremum(operation: Operation) -> Builder:
 
 
 def _narrowed(value: Array, name: str) -> Array:
-    """Numbers that a format holds, as its patterns."""
+    """Returns numbers that a format holds, as its patterns."""
     if name == "bf16":
         return (np.ascontiguousarray(value).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
     return np.ascontiguousarray(value).view(f"u{value.dtype.itemsize}")
 
 
 def _sign_bits(change: Callable[[Array, Array], Array]) -> Builder:
-    """``neg``, ``abs``: the sign bit alone changes, not that of NaN; ``.ftz`` flushes."""
+    """Compiles ``neg``, ``abs``: only the sign bit changes, except for NaN; ``.ftz`` flushes."""
 
     def build(context: Context, instruction: Instruction) -> Step:
         name, words = _name_of(instruction), restricted(instruction, frozenset({"ftz"}))
@@ -265,4 +265,4 @@ FLOAT_ROWS: Rows = {
     "lg2": _approximation(floating.logarithm),
     "tanh": _approximation(floating.tangent),
 }
-"""Rows for the types of floating-point arithmetic (:data:`ptxwcet.emulator.rows.FLOATS`)."""
+"""The rows for floating-point types (:data:`ptxwcet.emulator.rows.FLOATS`)."""

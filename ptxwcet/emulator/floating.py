@@ -1,15 +1,14 @@
-"""Floating-point arithmetic over vectors of doubles, singles and the narrower formats.
+"""Computes floating-point arithmetic over vectors of doubles, singles and narrower formats.
 
-An :class:`Arithmetic` knows an operation three times: on numpy's own type rounded to nearest, as a
-double rounded to odd from which every narrower format follows, and as exact fractions for doubles
-rounded in a direction. Approximations (``.approx``) are computed in double precision and rounded
-once; a GPU may give other bits within the errors that the ISA states.
+An :class:`Arithmetic` has three versions of an operation: on numpy's own type rounded to nearest,
+as a double rounded to odd from which every narrower format follows, and as exact fractions for
+doubles rounded in a direction. Approximations (``.approx``) are computed in double precision and
+rounded once; a GPU may give other bits within the errors that the ISA states.
 
-A double rounded to odd has its last bit set if the result is not exact. From it every narrower
-format is reached by one more rounding, of any kind, as if from the exact value, as long as it has
-at least two bits less (Boldo, Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
-Operands are numbers of formats of at most 24 bits, so that products are exact and nothing overflows
-or underflows.
+A double rounded to odd has its last bit set if the result is not exact. One more rounding of any
+kind then gives every narrower format, as if from the exact value, if it has at least two bits less
+(Boldo, Melquiond, "Emulation of FMA and correctly rounded sums", 2008). Operands are numbers of
+formats of at most 24 bits, so that products are exact and nothing overflows or underflows.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _SPLITTER = float(2**27 + 1)
 
 
 def to_odd(rounded: Array, error: Array) -> Array:
-    """The nearest double and the sign of (exact - rounded) as the double rounded to odd."""
+    """Rounds to odd, from the nearest double and the sign of (exact - rounded)."""
     bits = np.ascontiguousarray(rounded).view(np.int64)
     step = np.where((error > 0) == (rounded > 0), 1, -1)
     wrong = (error != 0) & ((bits & 1) == 0) & np.isfinite(rounded)
@@ -36,14 +35,14 @@ def to_odd(rounded: Array, error: Array) -> Array:
 
 
 def two_sum(x: Array, y: Array) -> tuple[Array, Array]:
-    """x + y rounded, and its error (Knuth)."""
+    """Returns x + y rounded, and its error (Knuth)."""
     total = x + y
     part = total - x
     return total, (x - (total - part)) + (y - part)
 
 
 def two_product(x: Array, y: Array) -> tuple[Array, Array]:
-    """x * y rounded, and its error (Dekker); exact between 2**-900 and 2**900."""
+    """Returns x * y rounded, and its error (Dekker); exact between 2**-900 and 2**900."""
     product = x * y
     x_high, x_low = _split(x)
     y_high, y_low = _split(y)
@@ -58,7 +57,7 @@ def _split(x: Array) -> tuple[Array, Array]:
 
 
 def sum_to_odd(x: Array, y: Array, *, down: bool = False) -> Array:
-    """x + y; ``down``: exact zeros get the sign that rounding towards minus infinity gives."""
+    """Returns x + y rounded to odd; with ``down``, exact zeros have the sign of rounding down."""
     total, error = two_sum(x, y)
     odd = to_odd(total, error)
     if not down:
@@ -68,7 +67,7 @@ def sum_to_odd(x: Array, y: Array, *, down: bool = False) -> Array:
 
 
 def quotient_to_odd(x: Array, y: Array) -> Array:
-    """x / y, rounded to odd."""
+    """Returns x / y rounded to odd."""
     quotient = x / y
     product, error = two_product(quotient, y)
     rest = (x - product) - error
@@ -77,7 +76,7 @@ def quotient_to_odd(x: Array, y: Array) -> Array:
 
 
 def root_to_odd(x: Array) -> Array:
-    """The square root, rounded to odd."""
+    """Returns the square root rounded to odd."""
     root = np.sqrt(x)
     square, error = two_product(root, root)
     rest = np.where(np.isfinite(x) & (x > 0), (x - square) - error, 0.0)
@@ -88,7 +87,7 @@ def root_to_odd(x: Array) -> Array:
 
 
 def rounded_fractions(values: list[Fraction | None], default: Array, rounding: str) -> Array:
-    """Exact values as doubles; None leaves ``default``. Cost: Python arithmetic for each lane."""
+    """Rounds exact values to doubles; None leaves ``default``. Cost: Python work for each lane."""
     result = default.copy()
     for lane, value in enumerate(values):
         if value is not None:
@@ -115,7 +114,7 @@ def _rounded(value: Fraction, rounding: str) -> float:
 
 
 def directed_root(x: Array, rounding: str) -> Array:
-    """Square roots of doubles, rounded in a direction."""
+    """Returns square roots of doubles, rounded in a direction."""
     result: Array = np.sqrt(x)
     for lane in np.flatnonzero(np.isfinite(x) & (x > 0)):
         root = float(result[lane])
@@ -131,8 +130,9 @@ Operation = Callable[..., Array]
 
 
 def quiet(values: list[Array], result: Array) -> Array:
-    """A result of doubles, as GPUs have it where operands are NaN: the second, third or first one,
-    the first of these that is NaN, made quiet.
+    """Returns double results with the NaN payload that GPUs choose.
+
+    It is the first NaN among the second, third and first operand, in this order, made quiet.
     """
     for value in (values[0], *values[:1:-1], *values[1:2]):
         kept = (value.view(np.uint64) | np.uint64(1 << 51)).view(np.float64)
@@ -141,13 +141,13 @@ def quiet(values: list[Array], result: Array) -> Array:
 
 
 def flush(value: Array) -> Array:
-    """Subnormal numbers become zeros of their sign."""
+    """Replaces subnormal numbers by zeros of their sign."""
     tiny = np.finfo(value.dtype.str).tiny
     return np.where(np.abs(value) < tiny, np.copysign(np.zeros_like(value), value), value)
 
 
 def canonical(value: Array) -> Array:
-    """NaN results get the one bit pattern that PTX gives for f32; f64 keeps its own."""
+    """Replaces NaN results of f32 by the only bit pattern that PTX gives; f64 keeps its own."""
     if value.dtype != np.float32:
         return value
     wrong = np.isnan(value)
@@ -157,7 +157,7 @@ def canonical(value: Array) -> Array:
 
 
 def saturate(a: Array) -> Array:
-    """``.sat``: held within 0 and 1, NaN becomes +0."""
+    """Clamps to 0 and 1 (``.sat``); NaN becomes +0."""
     return np.where(np.isnan(a) | (a <= 0), np.zeros_like(a), np.where(a > 1, np.ones_like(a), a))
 
 
@@ -174,7 +174,7 @@ class Arithmetic:
 
 
 def directed(operation: Arithmetic, values: list[Array], rounding: str) -> Array:
-    """Doubles rounded in a direction: exact arithmetic lane by lane."""
+    """Rounds doubles in a direction, by exact arithmetic lane by lane."""
     default = operation.nearest(*values)
     if operation.fraction is None:
         return directed_root(values[0], rounding)
@@ -185,7 +185,7 @@ def directed(operation: Arithmetic, values: list[Array], rounding: str) -> Array
     fractions: list[Fraction | None] = []
     for number, (is_finite, lane) in enumerate(zip(finite.tolist(), lanes, strict=True)):
         value = operation.fraction(*map(Fraction, lane)) if is_finite else None
-        if value == 0:  # its sign follows from those of the operands
+        if value == 0:  # the sign follows from the operands
             value = None
             if default[number] != 0:
                 default[number] = 0.0
@@ -195,9 +195,9 @@ def directed(operation: Arithmetic, values: list[Array], rounding: str) -> Array
     return rounded_fractions(fractions, default, rounding)
 
 
-def _zero_below(operation: Arithmetic, row: tuple[float, ...]) -> float:
-    """The zero of an exact sum of 0 rounded towards minus infinity: +0 only from two +0."""
-    *factors, last = row
+def _zero_below(operation: Arithmetic, operands: tuple[float, ...]) -> float:
+    """Returns the zero of an exact sum of 0 rounded down: +0 only from two +0."""
+    *factors, last = operands
     first = float(np.prod([np.copysign(1.0, factor) for factor in factors]))
     second = float(np.copysign(1.0, last)) * (-1.0 if operation is SUBTRACT else 1.0)
     zeros = last == 0 and any(factor == 0 for factor in factors)
@@ -205,7 +205,7 @@ def _zero_below(operation: Arithmetic, row: tuple[float, ...]) -> float:
 
 
 def fused(a: Array, b: Array, c: Array) -> Array:
-    """a * b + c, rounded once to nearest even."""
+    """Returns a * b + c, rounded once to nearest even."""
     with np.errstate(all="ignore"):
         if a.dtype == np.float64:
             return _fused_double(a, b, c)
@@ -214,7 +214,7 @@ def fused(a: Array, b: Array, c: Array) -> Array:
 
 
 def _fused_double(a: Array, b: Array, c: Array) -> Array:
-    """By error-free transformations where nothing overflows or underflows, else by fractions."""
+    """Uses error-free transformations unless a value overflows or underflows, else fractions."""
     high, low = two_product(a, b)
     small_high, small_low = two_sum(c, low)
     total, rest = two_sum(high, small_high)
@@ -229,7 +229,7 @@ def _fused_double(a: Array, b: Array, c: Array) -> Array:
 
 def _fused_fraction(a: float, b: float, c: float) -> float:
     if np.isfinite([a, b]).all() and not np.isfinite(c):
-        return c  # where the product of doubles overflows, their sum could be NaN
+        return c  # If the product of doubles overflows, their sum could be NaN.
     if not np.isfinite([a, b]).all():
         return float(np.float64(a) * np.float64(b) + np.float64(c))
     total = Fraction(a) * Fraction(b) + Fraction(c)
@@ -257,7 +257,7 @@ ROOT = Arithmetic(np.sqrt, lambda r, v: root_to_odd(v[0]), None)
 
 
 def reciprocal(a: Array) -> Array:
-    """1 / a, rounded to nearest."""
+    """Returns 1 / a, rounded to nearest."""
     with np.errstate(all="ignore"):
         return np.ones_like(a) / a
 
@@ -268,13 +268,13 @@ RECIPROCAL = Arithmetic(
 
 
 def minimum(a: Array, b: Array) -> Array:
-    """The number if one is NaN; -0 is less than +0."""
+    """Returns the minimum, or the number if one is NaN; -0 is less than +0."""
     low = np.where((a < b) | ((a == b) & np.signbit(a)), a, b)
     return np.where(np.isnan(a), b, np.where(np.isnan(b), a, low))
 
 
 def maximum(a: Array, b: Array) -> Array:
-    """The number if one is NaN; +0 is greater than -0."""
+    """Returns the maximum, or the number if one is NaN; +0 is greater than -0."""
     high = np.where((a > b) | ((a == b) & ~np.signbit(a)), a, b)
     return np.where(np.isnan(a), b, np.where(np.isnan(b), a, high))
 
@@ -296,14 +296,14 @@ tangent = _in_double(np.tanh)
 
 
 def reciprocal_root(a: Array) -> Array:
-    """1 / sqrt(a) in double precision."""
+    """Returns 1 / sqrt(a) in double precision."""
     with np.errstate(all="ignore"):
         result: Array = 1.0 / np.sqrt(a.astype(np.float64))
         return result
 
 
 def fast_quotient(a: Array, b: Array) -> Array:
-    """``div.approx.f32``: 0 for divisors above 2**126, NaN if a is infinite there (ISA, div)."""
+    """Computes ``div.approx.f32``: 0 for divisors above 2**126, NaN if a is infinite there."""
     with np.errstate(all="ignore"):
         quotient = a / b
         large = (np.abs(b) > 2.0**126) & np.isfinite(b)

@@ -1,7 +1,7 @@
-"""Integer, logic, shift and bit-field arithmetic over vectors.
+"""Computes integer, logic, shift and bit-field arithmetic over vectors.
 
-Each row takes the operands at the instruction's type and gives the result; numpy integers wrap
-around as PTX integers do.
+Each function takes the operands at the instruction's type and returns the result; numpy integers
+wrap around as PTX integers do.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _WIDER = {"u1": "u2", "u2": "u4", "u4": "u8", "i1": "i2", "i2": "i4", "i4": "i8"
 
 
 def widened(value: Array) -> Array:
-    """The value at twice its width (at most 64 bits)."""
+    """Returns the value at twice its width (at most 64 bits)."""
     return value.astype(_WIDER[value.dtype.str[1:]])
 
 
 def multiply_high(a: Array, b: Array) -> Array:
-    """The upper half of the product."""
+    """Returns the upper half of the product."""
     if a.dtype.itemsize < 8:
         return (widened(a) * widened(b) >> (8 * a.dtype.itemsize)).astype(a.dtype)
     x, y = a.view(np.uint64), b.view(np.uint64)
@@ -39,12 +39,12 @@ def multiply_high(a: Array, b: Array) -> Array:
 
 
 def multiply_wide(a: Array, b: Array) -> Array:
-    """The whole product, at twice the width."""
+    """Returns the whole product, at twice the width."""
     return widened(a) * widened(b)
 
 
 def divide(a: Array, b: Array) -> Array:
-    """The quotient cut towards zero; all ones where b is zero (PTX leaves it unspecified)."""
+    """Returns the quotient truncated to zero; all ones where b is zero (PTX: unspecified)."""
     if a.dtype.kind == "u":
         with np.errstate(all="ignore"):
             return np.where(b == 0, ~np.zeros_like(a), a // np.where(b == 0, 1, b).astype(a.dtype))
@@ -57,25 +57,25 @@ def divide(a: Array, b: Array) -> Array:
 
 
 def magnitude(a: Array) -> Array:
-    """|a| as an unsigned number, exact for the least number as well."""
+    """Returns |a| as an unsigned number, exact for the least number as well."""
     bits = a.view(f"u{a.dtype.itemsize}")
     return np.where(a < 0, ~bits + np.ones_like(bits), bits)
 
 
 def remainder(a: Array, b: Array) -> Array:
-    """a - divide(a, b) * b; all ones where b is zero, which PTX leaves unspecified."""
+    """Returns a - divide(a, b) * b; all ones where b is zero (PTX: unspecified)."""
     return np.where(b == 0, ~np.zeros_like(a), a - divide(a, b) * b)
 
 
 def shift_left(a: Array, b: Array) -> Array:
-    """Shift by a 32-bit amount, clamped at the width."""
+    """Shifts left by a 32-bit amount, clamped at the width."""
     width = 8 * a.dtype.itemsize
     amount = np.minimum(b, width - 1).astype(a.dtype)
     return np.where(b >= width, np.zeros_like(a), a << amount)
 
 
 def shift_right(a: Array, b: Array) -> Array:
-    """Shift by a 32-bit amount, clamped at the width; arithmetic for signed types."""
+    """Shifts right by a 32-bit amount, clamped at the width; arithmetic for signed types."""
     width = 8 * a.dtype.itemsize
     amount = np.minimum(b, width - 1).astype(a.dtype)
     fill = (a >> np.array(width - 1, dtype=a.dtype)) if a.dtype.kind == "i" else np.zeros_like(a)
@@ -83,14 +83,14 @@ def shift_right(a: Array, b: Array) -> Array:
 
 
 def population(a: Array) -> Array:
-    """The number of ones."""
+    """Returns the number of ones."""
     bytes_ = np.ascontiguousarray(a).view(np.uint8).reshape(a.size, -1)
     ones: Array = np.unpackbits(bytes_, axis=1).sum(axis=1).astype(np.uint32)
     return ones
 
 
 def leading_zeros(a: Array) -> Array:
-    """The number of zeros above the highest one, the width for 0."""
+    """Returns the number of zeros above the highest one, the width for 0."""
     bytes_ = np.ascontiguousarray(a).view(np.uint8).reshape(a.size, -1)[:, ::-1]
     bits = np.unpackbits(bytes_, axis=1)
     zeros: Array = np.where(a == 0, bits.shape[1], bits.argmax(axis=1)).astype(np.uint32)
@@ -98,7 +98,7 @@ def leading_zeros(a: Array) -> Array:
 
 
 def reversed_bits(a: Array) -> Array:
-    """The bits in the opposite order."""
+    """Returns the bits in the opposite order."""
     bytes_ = np.ascontiguousarray(a).view(np.uint8).reshape(a.size, -1)
     bits = np.unpackbits(bytes_, axis=1, bitorder="little")
     backwards = np.ascontiguousarray(np.packbits(bits, axis=1)[:, ::-1])
@@ -106,72 +106,72 @@ def reversed_bits(a: Array) -> Array:
 
 
 def saturated_add(a: Array, b: Array) -> Array:
-    """``add.sat.s32``: the sum held within the type."""
+    """Computes ``add.sat.s32``: the sum clamped to the type."""
     limits = np.iinfo(a.dtype.str)
     held: Array = np.clip(widened(a) + widened(b), limits.min, limits.max).astype(a.dtype)
     return held
 
 
 def saturated_subtract(a: Array, b: Array) -> Array:
-    """``sub.sat.s32``."""
+    """Computes ``sub.sat.s32``: the difference clamped to the type."""
     limits = np.iinfo(a.dtype.str)
     held: Array = np.clip(widened(a) - widened(b), limits.min, limits.max).astype(a.dtype)
     return held
 
 
 def negate(a: Array) -> Array:
-    """0 - a, wrapping."""
+    """Returns 0 - a, wrapping."""
     return np.zeros_like(a) - a
 
 
 def absolute(a: Array) -> Array:
-    """|a|; the least number stays."""
+    """Returns |a|; the least number is unchanged."""
     return np.where(a < 0, negate(a), a)
 
 
 def logic3(a: Array, b: Array, c: Array, table: int) -> Array:
-    """``lop3``: bit by bit the entry of the 8-row truth table."""
+    """Computes ``lop3``: for each bit the entry of the 8-row truth table."""
     result = np.zeros_like(a)
-    for row in range(8):
-        if table >> row & 1:
-            result |= (a if row & 4 else ~a) & (b if row & 2 else ~b) & (c if row & 1 else ~c)
+    for index in range(8):
+        if table >> index & 1:
+            result |= (a if index & 4 else ~a) & (b if index & 2 else ~b) & (c if index & 1 else ~c)
     return result
 
 
 def field_extract(a: Array, b: Array, c: Array) -> Array:
-    """``bfe``: c bits of a from bit b, extended by the field's top bit if signed."""
+    """Computes ``bfe``: c bits of a from bit b, extended by the field's top bit if signed."""
     kind = np.dtype(f"u{a.dtype.itemsize}")
     start, length = _of_field(b, kind), _of_field(c, kind)
     ones = low_ones(length, kind)
     field = shift_right(a, start).view(kind) & ones
     if a.dtype.kind == "u":
         return field
-    negative = shift_right(field, length - np.uint32(1)) != 0  # by far too much of no bits at all
+    negative = shift_right(field, length - np.uint32(1)) != 0  # False for no bits at all
     return np.where(negative, field | ~ones, field).view(a.dtype)
 
 
 def field_insert(a: Array, b: Array, c: Array, d: Array) -> Array:
-    """``bfi``: the low d bits of a put into b at bit c."""
+    """Computes ``bfi``: the low d bits of a inserted into b at bit c."""
     start = _of_field(c, a.dtype)
     field = shift_left(low_ones(_of_field(d, a.dtype), a.dtype), start)
     return b & ~field | shift_left(a, start) & field
 
 
 def _of_field(number: Array, kind: np.dtype[np.generic]) -> Array:
-    """A place or length: eight bits, but all of what ptxas makes of fields in 64 bits."""
+    """Returns a place or length: eight bits, or all bits for 64-bit fields, as ptxas does."""
     return number if kind.itemsize == 8 else number & 255
 
 
 def low_ones(count: Array, kind: np.dtype[np.generic]) -> Array:
-    """Numbers with ``count`` (u32) ones at the bottom, all ones from the width on."""
+    """Returns numbers with ``count`` (u32) ones at the bottom, all ones from the width on."""
     ones: Array = ~shift_left(np.full(count.shape, -1, dtype=f"i{kind.itemsize}").view(kind), count)
     return ones
 
 
 def highest_bit(a: Array, *, as_shift: bool) -> Array:
-    """``bfind``: place of the highest bit that is no sign, all ones if there is none.
+    """Computes ``bfind``: the place of the highest non-sign bit, all ones if absent.
 
-    ``as_shift``: how far it has to be shifted to the top instead.
+    With ``as_shift`` the result is the shift that moves it to the top.
     """
     width = 8 * a.dtype.itemsize
     bits = np.where(a < 0, ~a, a) if a.dtype.kind == "i" else a
@@ -181,7 +181,7 @@ def highest_bit(a: Array, *, as_shift: bool) -> Array:
 
 
 def chosen_bytes(a: Array, b: Array, c: Array) -> Array:
-    """``prmt``: bytes of the pair b:a by the nibbles of c; bit 3 of a nibble spreads the sign."""
+    """Computes ``prmt``: bytes of b:a by the nibbles of c; bit 3 of a nibble spreads the sign."""
     pair = b.astype(np.uint64) << np.uint64(32) | a.astype(np.uint64)
     result = np.zeros_like(a)
     for place in range(4):
@@ -193,9 +193,9 @@ def chosen_bytes(a: Array, b: Array, c: Array) -> Array:
 
 
 def dot_product(a: Array, b: Array, c: Array, steps: tuple[tuple[int, int], ...]) -> Array:
-    """``dp4a``, ``dp2a``: c plus products of parts of a and b, wrapping.
+    """Computes ``dp4a``, ``dp2a``: c plus products of parts of a and b, wrapping.
 
-    ``a`` and ``b`` are vectors of parts, one row a lane; ``steps`` the pairs multiplied.
+    ``a`` and ``b`` are vectors of parts, a row for each lane; ``steps`` the pairs multiplied.
     """
     total = c.astype(np.int64)
     for left, right in steps:
@@ -205,17 +205,17 @@ def dot_product(a: Array, b: Array, c: Array, steps: tuple[tuple[int, int], ...]
 
 
 def difference_added(a: Array, b: Array, c: Array) -> Array:
-    """``sad``: c + |a - b|, wrapping."""
+    """Computes ``sad``: c + |a - b|, wrapping."""
     total: Array = c + np.where(a < b, b - a, a - b).astype(a.dtype)
     return total
 
 
 def nth_set(mask: Array, base: Array, offset: Array) -> Array:
-    """``fns``: place of the ``offset``-th set bit of mask from ``base`` on, all ones without one.
+    """Computes ``fns``: the place of the ``offset``-th set bit from ``base`` on, else all ones.
 
-    A negative offset counts downwards; 0 asks whether bit ``base`` itself is set. A base above 31,
-    which the ISA leaves undefined, finds none, as in its pseudo-code. The least offset, which has
-    no magnitude, gives 0, as it does on GPUs.
+    A negative offset counts downwards; 0 tests whether bit ``base`` itself is set. A base above 31,
+    which the ISA leaves undefined, gives all ones, as in its pseudo-code. The least offset, which
+    has no magnitude, gives 0, as it does on GPUs.
     """
     answer = np.full(mask.shape, 0xFFFFFFFF, dtype=np.uint32)
     operands = zip(mask.tolist(), base.tolist(), offset.tolist(), strict=True)
@@ -237,7 +237,7 @@ def nth_set(mask: Array, base: Array, offset: Array) -> Array:
 
 
 def funnel(a: Array, b: Array, c: Array, left: bool, wrap: bool) -> Array:
-    """``shf``: 32 bits of the pair b:a, shifted by c modulo 32 or clamped at 32."""
+    """Computes ``shf``: 32 bits of b:a, shifted by c modulo 32 or clamped at 32."""
     amount = (c & 31 if wrap else np.minimum(c, 32)).astype(np.uint64)
     pair = b.astype(np.uint64) << np.uint64(32) | a.astype(np.uint64)
     if left:

@@ -1,8 +1,8 @@
-"""Semantics of integer, logic, shift and bit-field instructions.
+"""Defines the semantics of integer, logic, shift and bit-field instructions.
 
-Of extended precision ``.cc`` writes the carry flag, addc and its kin read it. Executed are the
-forms that the manual has: rows of ``ptxwcet.ir.instruction_set``; those of floating-point types
-have builders of their own.
+In extended precision ``.cc`` writes the carry flag, addc and its kin read it. Only the forms that
+the manual has are executed: rows of ``ptxwcet.ir.instruction_set``; floating-point types have
+builders of their own.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from ptxwcet.ir.permitted import Form, matching
 
 
 def permitted(name: str, builder: Builder) -> Builder:
-    """The builder for the forms of an opcode, raising Unsupported for anything else."""
+    """Restricts a builder to the forms of an opcode; raises Unsupported for anything else."""
     forms = _INTEGER_FORMS[name]
 
     def build(context: Context, instruction: Instruction) -> Step:
-        found, reason = matching(forms, instruction.modifiers)
-        if not found:
+        forms_here, reason = matching(forms, instruction.modifiers)
+        if not forms_here:
             raise Unsupported(reason)
         return builder(context, instruction)
 
@@ -50,14 +50,14 @@ Sum = Callable[[Array, Array, Array], tuple[Array, Array]]
 
 
 def _added(a: Array, b: Array, carry: Array) -> tuple[Array, Array]:
-    """a + b + carry and the carry out, of unsigned numbers."""
+    """Returns a + b + carry and the carry out, for unsigned numbers."""
     first = a + b
     total = first + carry.astype(a.dtype)
     return total, (first < a) | (total < first)
 
 
 def _subtracted(a: Array, b: Array, carry: Array) -> tuple[Array, Array]:
-    """a - b less what is borrowed, which the flag denies, of unsigned numbers."""
+    """Returns a - b - borrow, for unsigned numbers; the flag is the inverse of the borrow."""
     return _added(a, ~b, carry)
 
 
@@ -67,7 +67,7 @@ def _write_carry(frame: Frame, carry: Array) -> None:
 
 
 def _carrying(operation: Sum, *, reads: bool) -> Builder:
-    """The operation on two operands, or on the product of two and a third one."""
+    """Builds an operation on two operands, or on the product of two and a third operand."""
 
     def build(context: Context, instruction: Instruction) -> Step:
         low, sets_carry = "lo" in instruction.modifiers, "cc" in instruction.modifiers
@@ -79,7 +79,7 @@ def _carrying(operation: Sum, *, reads: bool) -> Builder:
         target = writer(context, destination)
         kind = name if len(factors) > 1 else unsigned
         first, second = (
-            [reader(context, one, kind) for one in factors],
+            [reader(context, factor, kind) for factor in factors],
             reader(context, last, unsigned),
         )
         none = np.full(context.lanes, operation is _subtracted)
@@ -102,7 +102,7 @@ def _carrying(operation: Sum, *, reads: bool) -> Builder:
 
 _SUMS: Mapping[str, Sum] = {"add": _added, "sub": _subtracted, "mad": _added}
 _WITH_CARRY = {name: _carrying(operation, reads=False) for name, operation in _SUMS.items()}
-"""The forms with ``.cc`` of opcodes that do without it otherwise."""
+"""The forms with ``.cc`` of opcodes whose other forms do not use the carry flag."""
 
 
 def _same_type(operation: Operation, arity: int) -> Builder:
@@ -116,7 +116,7 @@ def _same_type(operation: Operation, arity: int) -> Builder:
 
 
 def _in_halves(operation: Operation, name: str) -> Operation:
-    """The operation on both halves of 32-bit words."""
+    """Returns the operation on both halves of 32-bit words."""
 
     def run(*values: Array) -> Array:
         parts = [
@@ -175,7 +175,7 @@ def _multiply_add(context: Context, instruction: Instruction) -> Step:
         "lo": lambda a, b, c: a * b + c,
         "hi": lambda a, b, c: integer.multiply_high(a, b) + c,
     }
-    for word, operation in kinds.items():  # saturated are high parts
+    for word, operation in kinds.items():  # only high parts saturate
         if word in instruction.modifiers:
             return apply(context, instruction, operation, (name,) * 3)
     wide = f"{name[0]}{int(name[1:]) * 2}"
@@ -200,7 +200,7 @@ def _division(operation: Operation) -> Builder:
 
 
 def _reading(operation: Operation, *kinds: str) -> Builder:
-    """An operation on operands of these types; those without one have the instruction's."""
+    """Builds an operation on operands of these types; "" is the type of the instruction."""
 
     def build(context: Context, instruction: Instruction) -> Step:
         own = types_of(instruction)[-1]
@@ -242,7 +242,7 @@ def _funnel(context: Context, instruction: Instruction) -> Step:
 
 
 def _multiply24(context: Context, instruction: Instruction) -> Step:
-    """The product of the low 24 bits, its low 32 bits or its bits 16 to 47, plus an addend."""
+    """Builds products of the low 24 bits: low 32 bits or bits 16 to 47, plus an addend."""
     words = instruction.modifiers
     name = types_of(instruction)[-1]
     arity = len(instruction.operands) - 1
@@ -304,7 +304,7 @@ _PERMUTATIONS: dict[str, tuple[int, ...]] = {
     "ecl": (0x3210, 0x3211, 0x3222, 0x3333),
     "ecr": (0x0000, 0x1110, 0x2210, 0x3210),
     "rc16": (0x1010, 0x3232, 0x1010, 0x3232),
-}  # ISA, prmt, "pick modes": the nibbles that the low bits of the selector stand for
+}  # ISA, prmt, "pick modes": nibbles by the low bits of the selector
 
 
 def _permute(context: Context, instruction: Instruction) -> Step:
@@ -379,4 +379,4 @@ _BUILDERS: Rows = {
 }
 
 INTEGER_ROWS: Rows = {name: permitted(name, builder) for name, builder in _BUILDERS.items()}
-"""Rows for integer types; a name that is in the table of floats too is chosen by type."""
+"""The rows for integer types; for names that are also in the table of floats, the type decides."""

@@ -1,4 +1,4 @@
-"""What a functional run is given and what it gives back."""
+"""Defines the input and the result of a functional execution."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Argument = int | float | bytes | Array
 """A scalar, the bytes of an aggregate, or a device buffer that is passed by pointer."""
 
 CHECKS = frozenset({"race", "uninitialised", "division"})
-"""The checks that can be left out; bounds, alignment and deadlock are always checked."""
+"""The checks that can be omitted; bounds, alignment and deadlock are always checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,21 +32,21 @@ class EmulatedLaunch:
 
 
 Progress = Callable[[int, int, int], None]
-"""Called now and then with the blocks done, all blocks, and the warp instructions executed."""
+"""A callback that receives the blocks done, all blocks, and the warp instructions executed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedAccess:
-    """One execution of a memory access by one warp, in the space that its addresses lie in.
+    """One execution of a memory access by one warp, in the space of its addresses.
 
     ``instruction`` is an index into the instructions of the executed kernel, ``block`` the linear
-    block index. ``size`` is in bytes a lane, all elements of a vector together. ``addresses`` are
-    pairs of lane and address: of global memory and parameters generic ones, else offsets in the
-    memory of the space, of local memory in that of the thread. ``active`` has the lanes that
-    execute the instruction, ``existing`` those of the warp's threads (bit 0 is lane 0).
+    block index. ``size`` is in bytes per lane, all elements of a vector together. ``addresses`` are
+    pairs of lane and address: generic ones for global memory and parameters, else offsets in the
+    memory of the space, for local memory in the thread's part. ``active`` has the lanes that
+    execute the instruction, ``existing`` the lanes of the warp's threads (bit 0 is lane 0).
 
-    One execution is several accesses where a generic address lies in different spaces, of source
-    and target of a copy, of each thread's bulk copy, and of each element of a tile of ``wmma``.
+    One execution gives several accesses if generic addresses are in different spaces: for source
+    and target of a copy, for each thread's bulk copy, and for each element of a tile of ``wmma``.
     """
 
     instruction: int
@@ -60,12 +60,12 @@ class ObservedAccess:
 
 
 Observer = Callable[[ObservedAccess], None]
-"""Told of every memory access as it is executed."""
+"""A callback for every memory access as it is executed."""
 
 
 @dataclass(frozen=True, slots=True)
 class EmulatorOptions:
-    """Limits and checks of a run, whether executed paths are recorded, and who observes it."""
+    """The limits and checks of a run, the recording of executed paths, and the observer."""
 
     max_instructions: int = 10**9
     checks: frozenset[str] = CHECKS
@@ -76,10 +76,10 @@ class EmulatorOptions:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A bug that the run saw. ``block`` is the linear block index, ``thread`` the linear thread.
+    """A bug that the run detected. ``block`` and ``thread`` are linear indices.
 
-    ``source_line`` is that of the ``.loc`` in force, None without one; ``address`` None where no
-    memory is concerned. A fatal finding stopped the run: the buffers are then not a result.
+    ``source_line`` is the line of the ``.loc`` in force, None without one; ``address`` is None if
+    no memory is concerned. A fatal finding stopped the run: the buffers are then not a result.
     """
 
     code: str
@@ -97,8 +97,8 @@ class Finding:
 class PathStep:
     """One execution of a basic block, by its id in the control-flow graph of the executed kernel.
 
-    ``mask`` has the lanes that executed it, ``taken`` those that took the branch or left the kernel
-    at its end (bit 0 is lane 0).
+    ``mask`` has the lanes that executed it, ``taken`` the lanes that took the branch or left the
+    kernel at its end (bit 0 is lane 0).
     """
 
     block: int
@@ -108,7 +108,7 @@ class PathStep:
 
 @dataclass(frozen=True, slots=True)
 class PathRun:
-    """``body`` in order, ``repeats`` times in a row."""
+    """A ``body`` in order, ``repeats`` times in a row."""
 
     repeats: int
     body: tuple[PathNode, ...]
@@ -119,7 +119,7 @@ PathNode = PathStep | PathRun
 
 @dataclass(frozen=True, slots=True)
 class WarpPath:
-    """What one warp executed, in order, run-length compressed; ``block`` is the linear index."""
+    """The execution of one warp, in order, run-length compressed; ``block`` is the linear index."""
 
     block: int
     warp: int
@@ -130,7 +130,7 @@ class WarpPath:
 class Execution:
     """The result: buffers in parameter order (None for scalars), complete if nothing was fatal.
 
-    ``kernel`` is what was executed: the kernel with the functions it calls in place of the calls.
+    ``kernel`` is the executed kernel: with the functions that it calls in place of the calls.
     """
 
     kernel: Kernel
@@ -141,5 +141,5 @@ class Execution:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the run came to its end."""
+        """True if the run was not stopped."""
         return not any(finding.fatal for finding in self.findings)

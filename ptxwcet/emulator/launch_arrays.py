@@ -1,8 +1,8 @@
-"""Arrays of a launch file: from a description in TOML to data, and the comparison of results.
+"""Builds the arrays of a launch file from TOML descriptions, and compares results.
 
 A description is checked in full before an array is built, so that commands which need only the
 launch (``ptxwcet FILE --launch``) build none. Problems are PW424 (malformed description) and PW425
-(does not fit). Random numbers come from NumPy's ``RandomState`` (MT19937), whose streams are frozen
+(does not fit). Random numbers are from NumPy's ``RandomState`` (MT19937), whose streams are frozen
 across NumPy versions, so that a seed means the same data everywhere.
 """
 
@@ -28,14 +28,14 @@ DTYPES = (
     "float32",
     "float64",
 )
-"""Element types of a launch file's arrays, by NumPy's names; bfloat16 is given as uint16 bits."""
+"""Element types of a launch file's arrays, by NumPy's names; bfloat16 as uint16 bits."""
 
-_PART = 1 << 20  # elements that are made at once
+_PART = 1 << 20  # the elements that are generated at once
 MOST_BYTES = 1 << 31
-"""Largest array: more is a slip of the pen, and would be allocated before anyone noticed."""
+"""The largest array in bytes: a larger size is a mistake, and would be allocated unnoticed."""
 
 _SEEDS = (0, 2**32 - 1)
-# settings of each initialiser: name -> default, None where it must be given
+# The settings of each initialiser: name -> default, None where it must be given.
 _SETTINGS: Mapping[str, Mapping[str, int | None]] = {
     "zeros": {},
     "ones": {},
@@ -47,7 +47,7 @@ _SETTINGS: Mapping[str, Mapping[str, int | None]] = {
 
 
 class Malformed(Exception):
-    """A description that is wrong; carries message and help, the reader adds the place."""
+    """A description that is wrong; it has message and help, the reader adds the place."""
 
     def __init__(self, message: str, help: str | None = None, code: str = "PW424") -> None:
         super().__init__(message)
@@ -56,7 +56,7 @@ class Malformed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ArraySource:
-    """Where the data of an array come from: a ``.npy`` file, listed values, or an initialiser."""
+    """The origin of an array's data: a ``.npy`` file, listed values, or an initialiser."""
 
     span: Span | None = field(repr=False)
     dtype: str = ""
@@ -68,13 +68,13 @@ class ArraySource:
 
     @property
     def size_bytes(self) -> int | None:
-        """The bytes of the array, None of a file, which is read for that."""
+        """The bytes of the array, or None for a file, which must be read to know them."""
         if self.file is not None:
             return None
         return math.prod(self.shape) * np.dtype(self.dtype).itemsize
 
     def build(self) -> Array:
-        """The array: C-contiguous, native byte order, newly allocated. Cost: linear in its size.
+        """Builds the array: C-contiguous, native byte order, newly allocated. Cost: linear.
 
         Raises PtxwcetError (PW420 unreadable file, PW425 file with an array that cannot be used).
         """
@@ -86,7 +86,7 @@ class ArraySource:
 
 
 def array_source(table: Mapping[str, Any], folder: Path, span: Span | None) -> ArraySource:
-    """The description in ``table``; paths are relative to ``folder``. Raises Malformed."""
+    """Reads the description ``table``; paths are relative to ``folder``. Raises Malformed."""
     if "file" in table:
         _only(table, ("file",), "an array from a file")
         if not isinstance(table["file"], str) or not table["file"].endswith(".npy"):
@@ -94,35 +94,35 @@ def array_source(table: Mapping[str, Any], folder: Path, span: Span | None) -> A
         return ArraySource(span, file=folder / table["file"])
     dtype = table.get("dtype")
     if not isinstance(dtype, str) or dtype not in DTYPES:
-        what = "dtype is missing" if dtype is None else f"dtype {dtype!r} is not known"
+        problem = "dtype is missing" if dtype is None else f"dtype {dtype!r} is not known"
         remedy = f"one of {', '.join(DTYPES)}; bfloat16 is given as uint16 bits"
-        raise Malformed(what, nearest(str(dtype), DTYPES) + remedy)
+        raise Malformed(problem, nearest(str(dtype), DTYPES) + remedy)
     if "values" in table:
         _only(table, ("dtype", "shape", "values"), "an array of listed values")
         return _listed(table, dtype, span)
     kind = table.get("init")
     if not isinstance(kind, str) or kind not in _SETTINGS:
-        what = "init is missing" if kind is None else f"init {kind!r} is not known"
+        problem = "init is missing" if kind is None else f"init {kind!r} is not known"
         remedy = f"one of {', '.join(_SETTINGS)}; or give values or file"
-        raise Malformed(what, nearest(str(kind), _SETTINGS) + remedy)
+        raise Malformed(problem, nearest(str(kind), _SETTINGS) + remedy)
     _only(table, ("dtype", "shape", "init", *_SETTINGS[kind]), f"init {kind}")
     shape = _shape(table.get("shape"), dtype)
     settings = _settings(kind, table, dtype, math.prod(shape))
     return ArraySource(span, dtype, shape, kind, settings)
 
 
-def _only(table: Mapping[str, Any], allowed: tuple[str, ...], what: str) -> None:
+def _only(table: Mapping[str, Any], allowed: tuple[str, ...], subject: str) -> None:
     unknown = [key for key in table if key not in allowed]
     if unknown:
-        remedy = f"{nearest(unknown[0], allowed)}{what} takes {', '.join(allowed)}"
+        remedy = f"{nearest(unknown[0], allowed)}{subject} takes {', '.join(allowed)}"
         raise Malformed(f"unknown key {unknown[0]!r}", remedy, code="PW422")
 
 
 def _shape(value: object, dtype: str) -> tuple[int, ...]:
     sizes = value if isinstance(value, list) else [value]
     if not sizes or any(type(size) is not int or size < 1 for size in sizes):
-        what = "shape is missing" if value is None else f"shape {value!r} is not a shape"
-        raise Malformed(what, "a positive number, or a list of them: shape = [64, 32]")
+        problem = "shape is missing" if value is None else f"shape {value!r} is not a shape"
+        raise Malformed(problem, "a positive number, or a list of them: shape = [64, 32]")
     total = math.prod(sizes) * np.dtype(dtype).itemsize
     if total > MOST_BYTES or len(sizes) > 32:
         raise Malformed(
@@ -159,7 +159,7 @@ def _settings(
 
 
 def _check_range(kind: str, settings: Mapping[str, int | float], dtype: str, count: int) -> None:
-    """All values of the array must be values of its type."""
+    """Checks that all values of the array are values of its type."""
     ends = {
         "value": lambda: [settings["value"]],
         "arange": lambda: [settings["start"], settings["start"] + (count - 1) * settings["step"]],
@@ -208,7 +208,7 @@ def _listed(table: Mapping[str, Any], dtype: str, span: Span | None) -> ArraySou
 
 
 def _initialised(source: ArraySource) -> Array:
-    """The elements, part by part: what they are made of may be eight times as large."""
+    """Builds the elements, part by part: temporary data may be eight times as large."""
     count, settings = math.prod(source.shape), source.settings
     random = np.random.RandomState(int(settings.get("seed", 0)))
     made: Array = np.zeros(count, source.dtype)
@@ -233,11 +233,11 @@ def _initialised(source: ArraySource) -> Array:
 
 
 def _counted(begin: int, count: int, source: ArraySource) -> Array:
-    """Elements of an arithmetic sequence, from the one of number ``begin`` on."""
+    """Returns elements of an arithmetic sequence, from element number ``begin`` on."""
     start, step = source.settings["start"], source.settings["step"]
     if source.dtype[0] == "f":
         return np.arange(begin, begin + count, dtype=np.float64) * step + start
-    # modulo 2^64, then 2^bits: exact, as first and last element fit the type
+    # Modulo 2^64, then 2^bits: exact, as first and last element fit the type.
     steps = np.arange(begin, begin + count, dtype=np.uint64)
     return steps * np.uint64(int(step) % 2**64) + np.uint64(int(start) % 2**64)
 
@@ -262,7 +262,7 @@ def _load(path: Path, span: Span | None) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How a result differs from what was expected: elements, the first one and the worst one."""
+    """The difference between a result and the expected data: count, first and worst element."""
 
     wrong: int
     total: int
@@ -275,8 +275,7 @@ class Difference:
 def difference(
     result: Array, expected: Array, relative: float, absolute: float
 ) -> Difference | None:
-    """Elements with ``|result - expected| > absolute + relative * |expected|``; None if there are
-    none.
+    """Returns the elements with ``|result - expected| > absolute + relative * |expected|`` if any.
 
     NaN equals NaN, an infinity only itself. Integers are compared exactly when both tolerances are
     0. The shapes must be equal. Cost: linear.

@@ -1,4 +1,4 @@
-"""Launch files: which kernel runs, with which grid, block and arguments, and what should come out.
+"""Reads launch files: the kernel to run, its grid, block and arguments, the expected results.
 
 TOML, described in ``docs/launch-files.md``. Reading a launch file checks everything that needs no
 data; :meth:`LaunchFile.values` builds the arrays. Problems are PW420 (unreadable), PW421 (not
@@ -30,27 +30,26 @@ from ptxwcet.emulator.launch_model import (
     read_toml,
 )
 from ptxwcet.flow.facts.parameters import parameter_named
-from ptxwcet.flow.launch import MOST_DYNAMIC_SHARED, Dim3
+from ptxwcet.flow.launch import Dim3
 from ptxwcet.ir.kernel import Kernel, Module, Parameter
 from ptxwcet.support.demangling import names_meant
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.options import OPTIONS, Option
 from ptxwcet.support.source import SourceFile, Span
 from ptxwcet.support.toml_places import MOST_PROBLEMS, nearest
 
 CudaNames = Callable[[Kernel], Sequence[str] | None]
-"""The parameter names of a kernel's CUDA source, None when it is not at hand."""
+"""The parameter names of a kernel's CUDA source, or None if it is not available."""
 
-_KEYS = (
-    "kernel",
-    "grid",
-    "block",
-    "dynamic_shared_bytes",
-    "registers_per_thread",
-    "arguments",
-    "variables",
-    "expected",
+_NUMBERS = sorted(
+    (one for one in OPTIONS.values() if one.launch_key), key=lambda one: one.launch_key
 )
-_MOST_REGISTERS = 1024  # above any device
+"""The options that are numbers in a launch file."""
+_KEYS = (
+    *("kernel", "grid", "block"),
+    *(one.launch_key for one in _NUMBERS),
+    *("arguments", "variables", "expected"),
+)
 _POINTERS = ("u64", "s64", "b64")  # types of parameters that may be pointers
 _TOLERANCES = ("relative", "absolute")
 _INTEGERS = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
@@ -60,11 +59,11 @@ _FLOATS = {"float16": "<e", "float32": "<f", "float64": "<d"}
 def read_launch_file(
     path: str, module: Module, cuda_names: CudaNames, *, of_bound: bool = False
 ) -> LaunchFile:
-    """The launch file at ``path``, checked against the kernels of ``module``.
+    """Reads the launch file at ``path`` and checks it against the kernels of ``module``.
 
     ``of_bound``: nothing is run, so pointers and floats need no arguments.
 
-    Raises PtxwcetError with all problems found. Cost: linear in the file.
+    Raises PtxwcetError with all problems. Cost: linear in the file.
     """
     file, data = read_toml(path)
     reader = _Reader(file, module, of_bound)
@@ -75,7 +74,7 @@ def read_launch_file(
 
 
 class _Reader:
-    """Reads one file and collects its problems."""
+    """The reader of one file, which collects its problems."""
 
     def __init__(self, file: SourceFile, module: Module, of_bound: bool) -> None:
         self.file = file
@@ -93,12 +92,12 @@ class _Reader:
         self.problems.append(Diagnostic(code, where + message, span, help=help))
 
     @contextmanager
-    def _reported(self, what: str, place: tuple[str, str]) -> Iterator[None]:
-        """Adds what is malformed meanwhile to the problems."""
+    def _reported(self, subject: str, place: tuple[str, str]) -> Iterator[None]:
+        """Adds a Malformed error of its body to the problems."""
         try:
             yield
         except Malformed as problem:
-            self.report(problem.code, f"{what}: {problem.message}", place, problem.help)
+            self.report(problem.code, f"{subject}: {problem.message}", place, problem.help)
 
     def read(self, data: Mapping[str, Any], cuda_names: CudaNames) -> LaunchFile | None:
         for key in data:
@@ -110,16 +109,13 @@ class _Reader:
             return None
         block = self._size("block", data.get("block", kernel.required_threads))
         grid = self._size("grid", data.get("grid"))
-        shared = self._shared(data.get("dynamic_shared_bytes", 0))
-        registers = self._registers(data.get("registers_per_thread"))
+        numbers = {one.launch_key: self._number(one, data.get(one.launch_key)) for one in _NUMBERS}
         arguments = self._arguments(kernel, data, cuda_names(kernel))
         variables = self._variables(data)
         expected = self._expected(data, arguments)
         if self.problems or block is None or grid is None:
             return None
-        return LaunchFile(
-            self.file, kernel, block, grid, shared, arguments, variables, expected, registers
-        )
+        return LaunchFile(self.file, kernel, block, grid, numbers, arguments, variables, expected)
 
     def _kernel(self, name: object) -> Kernel | None:
         kernels = self.module.kernels
@@ -127,7 +123,7 @@ class _Reader:
         source = self.module.source.name
         if name is None and len(kernels) == 1:
             return kernels[0]
-        meant = names_meant(name, (one.name for one in kernels)) if isinstance(name, str) else ()
+        meant = names_meant(name, (k.name for k in kernels)) if isinstance(name, str) else ()
         named = [kernel for kernel in kernels if kernel.name in meant]
         if len(named) == 1:
             return named[0]
@@ -146,7 +142,7 @@ class _Reader:
         return None
 
     def _size(self, key: str, value: object) -> Dim3 | None:
-        """``256``, ``"32x8"`` or ``[32, 8]``."""
+        """Reads a size: ``256``, ``"32x8"`` or ``[32, 8]``."""
         example = f'for example {key} = 256, {key} = "32x8" or {key} = [32, 8]'
         if value is None:
             self.report("PW423", f"{key} is missing", ("", key), example)
@@ -162,28 +158,20 @@ class _Reader:
             self.report("PW424", message, ("", key), example)
             return None
         if min(numbers) < 1:
-            what = "blocks" if key == "grid" else "threads"
-            message = f"{key} {value!r} has no {what}: each size is at least 1"
+            elements = "blocks" if key == "grid" else "threads"
+            message = f"{key} {value!r} has no {elements}: each size is at least 1"
             self.report("PW424", message, ("", key), example)
             return None
         x, y, z = (*numbers, 1, 1)[:3]
         return x, y, z
 
-    def _shared(self, value: object) -> int:
-        """The size of ``extern __shared__`` memory."""
-        if type(value) is int and 0 <= value <= MOST_DYNAMIC_SHARED:
-            return value
-        most = MOST_DYNAMIC_SHARED
-        message = f"dynamic_shared_bytes {value!r} is no number of bytes from 0 to {most}"
-        self.report("PW424", message, ("", "dynamic_shared_bytes"), None)
-        return 0
-
-    def _registers(self, value: object) -> int | None:
-        """The registers of a thread, as the compiler reported them; None if nothing is said."""
-        if value is None or (type(value) is int and 1 <= value <= _MOST_REGISTERS):
-            return value
-        message = f"registers_per_thread {value!r} is no number from 1 to {_MOST_REGISTERS}"
-        self.report("PW424", message, ("", "registers_per_thread"), "ptxas -v reports it")
+    def _number(self, option: Option, value: object) -> int | None:
+        """Returns the value of an option that is a number; None if nothing is stated."""
+        if value is None or option.kind.is_value(value):
+            return value  # type: ignore[return-value]  # it is of the kind
+        key, kind, unit = option.launch_key, option.kind, option.launch_unit
+        message = f"{key} {value!r} is no number{unit} from {kind.least} to {kind.most}"
+        self.report("PW424", message, ("", key), option.launch_remedy)
         return None
 
     def _table(self, data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
@@ -201,7 +189,7 @@ class _Reader:
         given: dict[int, LaunchArgument] = {}
         before = len(self.problems)
         seen: dict[int, str] = {}
-        own = [one.name for one in kernel.parameters]
+        own = [parameter.name for parameter in kernel.parameters]
         called = dict(zip(own, names, strict=True)) if names and len(names) == len(own) else {}
         for name, value in self._table(data, "arguments").items():
             parameter = parameter_named(kernel, name, called)
@@ -232,7 +220,7 @@ class _Reader:
         return tuple(given[index] for index in sorted(given))
 
     def _is_needed(self, parameter: Parameter) -> bool:
-        """Whether a parameter needs an argument; of what may be a pointer, a bound needs none."""
+        """Returns whether a parameter needs an argument; a possible pointer of a bound does not."""
         if not self._of_bound or parameter.is_array:
             return True
         return not parameter.type.startswith("f") and parameter.type not in _POINTERS
@@ -284,7 +272,7 @@ class _Reader:
         for name, value in self._table(data, "expected").items():
             place = ("expected", name)
             if name not in arrays:
-                if not self.problems:  # else the argument itself may be what was wrong
+                if not self.problems:  # otherwise the error may be in the argument
                     message = f"expected {name!r} is not an array among the arguments"
                     self.report("PW422", message, place, f"arrays: {_list(arrays) or 'none'}")
                 continue
@@ -308,11 +296,11 @@ class _Reader:
 
 
 _OF_BITS = {"b32": "<f", "b64": "<d"}
-"""Types that say nothing but a size: a number with a point is one of floating point."""
+"""The types that state only a size: a number with a point is a floating-point number."""
 
 
 def _scalar(parameter: Parameter, value: object) -> int | float:
-    """A number for a scalar parameter. Raises Malformed."""
+    """Reads a number for a scalar parameter. Raises Malformed."""
     kind = parameter.type
     if parameter.is_array:
         raise Malformed(
@@ -336,14 +324,14 @@ def _scalar(parameter: Parameter, value: object) -> int | float:
             'bits of a float: { value = 1.5, dtype = "float32" }',
         )
     bits = int(kind[1:])
-    # .u32 holds C's int and unsigned alike: any value that fits either reading is meant
+    # A .u32 holds C's int and unsigned: a value that fits either reading is accepted.
     if not -(1 << (bits - 1)) <= value < (1 << bits):
         raise Malformed(f"{value} does not fit .{kind}", f"at most {bits} bits", code="PW425")
     return value
 
 
 def _typed_scalar(parameter: Parameter, table: Mapping[str, Any]) -> int | float:
-    """``{ value = 1.5, dtype = "float32" }``: the type as written, bits for integer parameters."""
+    """Reads ``{ value = 1.5, dtype = "float32" }``: the stated type, bits for integers."""
     unknown = [key for key in table if key not in ("value", "dtype")]
     if unknown:
         raise Malformed(f"unknown key {unknown[0]!r}", "a scalar takes value and dtype", "PW422")

@@ -1,6 +1,6 @@
-"""A launch as a launch file describes it, checked, and the text of the file.
+"""Defines a checked launch as a launch file describes it, and reads the text of the file.
 
-Its arrays are built on demand.
+The arrays of the launch are built on demand.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ptxwcet.support.toml_places import NotToml, parse_toml
 
 
 def read_toml(path: str) -> tuple[SourceFile, dict[str, Any]]:
-    """Text and tables of the file at ``path``. Raises PtxwcetError (PW420, PW421)."""
+    """Reads text and tables of the file at ``path``. Raises PtxwcetError (PW420, PW421)."""
     file = _read_text(path)
     try:
         return file, parse_toml(file)
@@ -42,7 +42,7 @@ def _read_text(path: str) -> SourceFile:
 
 
 def locate(file: SourceFile, table: str, key: str) -> Span | None:
-    """Where ``key`` of ``table`` is written; None if it is not found (a dotted or inline form)."""
+    """Returns the span of ``key`` in ``table``; None if absent (a dotted or inline form)."""
     text, name = file.text, rf"[\"']?{re.escape(key)}[\"']?"
     header = re.search(rf"^[ \t]*\[\s*{f'{table}.' if table else ''}{name}\s*\]", text, re.M)
     if header is not None:
@@ -72,7 +72,7 @@ class LaunchArgument:
 
 @dataclass(frozen=True, slots=True)
 class LaunchVariable:
-    """What the host writes into a module variable before the launch."""
+    """The data that the host writes into a module variable before the launch."""
 
     variable: Variable
     source: ArraySource
@@ -80,7 +80,7 @@ class LaunchVariable:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedOutput:
-    """What an array argument should hold afterwards, with the tolerances of the comparison."""
+    """The expected data of an array argument, with the tolerances of the comparison."""
 
     argument: int
     source: ArraySource
@@ -90,14 +90,14 @@ class ExpectedOutput:
 
 @dataclass(frozen=True, slots=True)
 class OutputCheck:
-    """The comparison of one result with what was expected; ``difference`` None: it is right."""
+    """The comparison of a result with the expected data; ``difference`` is None if it is right."""
 
     name: str
     expected: ExpectedOutput
     difference: Difference | None
 
     def diagnostic(self) -> Diagnostic | None:
-        """PW428 if the result is wrong."""
+        """Returns PW428 if the result is wrong."""
         wrong, expected = self.difference, self.expected
         if wrong is None:
             return None
@@ -116,24 +116,33 @@ class OutputCheck:
 
 @dataclass(frozen=True, slots=True)
 class LaunchFile:
-    """A checked launch file. ``arguments`` are in parameter order: of a file that is to be run all.
+    """A checked launch file. ``arguments`` are in parameter order, and complete if it is to be run.
 
-    ``registers_per_thread`` is what the compiler said, None if the file does not tell.
+    ``numbers`` are the options that are numbers, by key, None where the file does not state them.
     """
 
     file: SourceFile
     kernel: Kernel
     block: Dim3
     grid: Dim3
-    dynamic_shared_bytes: int
+    numbers: Mapping[str, int | None]
     arguments: tuple[LaunchArgument, ...]
     variables: tuple[LaunchVariable, ...]
     expected: tuple[ExpectedOutput, ...]
-    registers_per_thread: int | None = None
+
+    @property
+    def dynamic_shared_bytes(self) -> int:
+        """The size of ``extern __shared__`` memory."""
+        return self.numbers.get("dynamic_shared_bytes") or 0
+
+    @property
+    def registers_per_thread(self) -> int | None:
+        """The registers of a thread, as the compiler reported them."""
+        return self.numbers.get("registers_per_thread")
 
     @property
     def scalars(self) -> dict[str, int | float]:
-        """The scalar arguments by PTX parameter name: what a bound can use."""
+        """The scalar arguments by PTX parameter name, which a bound can use."""
         return {
             argument.parameter.name: argument.value
             for argument in self.arguments
@@ -141,11 +150,11 @@ class LaunchFile:
         }
 
     def place(self, key: str) -> str:
-        """``file:line:col`` of a top-level key, for messages about it."""
+        """Returns ``file:line:col`` of a top-level key, for messages about it."""
         return str(locate(self.file, "", key) or self.file.name)
 
     def argument_place(self, parameter: str) -> str:
-        """``file:line:col`` of the argument of a parameter, by PTX name, for messages about it.
+        """Returns ``file:line:col`` of the argument of a parameter, by PTX name, for messages.
 
         Raises KeyError if it has none.
         """
@@ -153,14 +162,14 @@ class LaunchFile:
         return str(spans[parameter] or self.file.name)
 
     def values(self) -> tuple[int | float | bytes | Array, ...]:
-        """The arguments with their arrays built, in parameter order; aggregates as bytes.
+        """Returns the arguments with their arrays built, in parameter order; aggregates as bytes.
 
         Raises PtxwcetError (PW420, PW425). Cost: linear in the arrays.
         """
         return tuple(_value(argument) for argument in self.arguments)
 
     def array_bytes(self, parameter: str) -> int:
-        """The bytes of the array that a pointer, by PTX name, leads to; 0 if none is given.
+        """Returns the bytes of the array of a pointer, by PTX name; 0 if none is given.
 
         Raises PtxwcetError (PW420, PW425). Cost: linear in the array.
         """
@@ -170,7 +179,7 @@ class LaunchFile:
 
     @property
     def sizes_of_arrays(self) -> dict[str, int]:
-        """The bytes of the arrays that pointers lead to, by PTX name, where no file says them."""
+        """The bytes of the arrays of pointers, by PTX name, except arrays that are in files."""
         pairs = (
             (argument.parameter.name, argument.value.size_bytes)
             for argument in self.arguments
@@ -179,14 +188,14 @@ class LaunchFile:
         return {name: size for name, size in pairs if size is not None}
 
     def variable_bytes(self) -> dict[str, bytes]:
-        """The bytes of the module variables given, by name. Raises PtxwcetError (PW420, PW425)."""
+        """Returns the bytes of the module variables given. Raises PtxwcetError (PW420, PW425)."""
         return _bytes_of(self.variables)
 
     def reseeded(self, number: int) -> LaunchFile:
-        """The launch with the seeds of its random arrays moved on; itself for number 0.
+        """Returns the launch with other seeds of its random arrays; itself for number 0.
 
-        Aggregates stay, being facts of the launch as scalars are; so do variables. Nothing is
-        expected of the results of other inputs.
+        Aggregates and variables are kept: they are facts of the launch, as scalars are. Other
+        inputs have no expected results.
         """
         if number == 0:
             return self
@@ -201,8 +210,8 @@ class LaunchFile:
         return replace(self, arguments=tuple(arguments), expected=())
 
     def aggregate_bytes(self) -> dict[str, bytes]:
-        """The bytes of the aggregates by PTX parameter name: they are given, so a bound can use
-        them. Raises PtxwcetError (PW420, PW425).
+        """Returns the bytes of the aggregates by PTX parameter name, which a bound can use since
+        they are given. Raises PtxwcetError (PW420, PW425).
         """
         return {
             row.parameter.name: _exact_bytes(row.value, row.parameter.size_bytes, row.name)
@@ -211,13 +220,13 @@ class LaunchFile:
         }
 
     def constant_bytes(self) -> dict[str, bytes]:
-        """The bytes of the ``.const`` variables given, by name. Raises PtxwcetError (PW420,
+        """Returns the bytes of the ``.const`` variables given, by name. Raises PtxwcetError (PW420,
         PW425).
         """
-        return _bytes_of(row for row in self.variables if row.variable.space == "const")
+        return _bytes_of(v for v in self.variables if v.variable.space == "const")
 
     def check(self, results: Mapping[str, Array]) -> tuple[OutputCheck, ...]:
-        """Compares results, by argument name, with the expected ones.
+        """Compares results, by argument name, with the expected results.
 
         Raises PtxwcetError (PW420, PW425: an expected array that fits no result).
         """
@@ -231,7 +240,7 @@ class LaunchFile:
         return tuple(checks)
 
     def expected_array(self, output: ExpectedOutput, result: Array) -> Array:
-        """The expected data in the shape of the result. Raises PtxwcetError (PW420, PW425)."""
+        """Returns the expected data in the result's shape. Raises PtxwcetError (PW420, PW425)."""
         wanted = output.source.build()
         if wanted.size == result.size and wanted.dtype == result.dtype:
             return wanted.reshape(result.shape)
@@ -245,7 +254,7 @@ class LaunchFile:
 
 
 def is_random(argument: LaunchArgument) -> bool:
-    """Whether an argument is an array in global memory that is drawn by a seed."""
+    """Returns whether an argument is an array in global memory that is drawn by a seed."""
     value = argument.value
     if argument.parameter.is_array or not isinstance(value, ArraySource):
         return False
@@ -262,8 +271,8 @@ def _value(argument: LaunchArgument) -> int | float | bytes | Array:
 
 def _bytes_of(variables: Iterable[LaunchVariable]) -> dict[str, bytes]:
     return {
-        row.variable.name: _exact_bytes(row.source, row.variable.size_bytes, row.variable.name)
-        for row in variables
+        v.variable.name: _exact_bytes(v.source, v.variable.size_bytes, v.variable.name)
+        for v in variables
     }
 
 

@@ -1,4 +1,4 @@
-"""Places arguments, variables, shared and local memory of a launch in an arena."""
+"""Lays out a launch's arguments, variables, shared and local memory in an arena."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 
 class Layout:
-    """The arena of a launch, its symbols as ``mov`` sees them, and where the buffers are.
+    """The arena of a launch, its symbols as ``mov`` reads them, and the places of the buffers.
 
     Raises PtxwcetError (PW412: an argument does not fit, PW413: an initialiser cannot be read).
     """
@@ -37,8 +37,8 @@ class Layout:
         variables = (*module.variables, *kernel.variables)
         self._shared([v for v in variables if v.space == "shared"], launch.dynamic_shared)
         self._private(variables)
-        for one in variables:  # a[i] counts in scalars of the type, those of vectors too
-            self.symbols[f"element.{one.name}"] = type_bytes(one.type)
+        for array in variables:  # a[i] counts in scalars of the type, for vectors too
+            self.symbols[f"element.{array.name}"] = type_bytes(array.type)
         self.arena.build()
         self.arena.races = self._races(kernel)
 
@@ -60,13 +60,13 @@ class Layout:
             self.symbols[parameter.name] = BASE + place
 
     def _reserve(self, variable: Variable, given: Mapping[str, bytes]) -> tuple[int, int]:
-        """First and last index + 1 of a variable of the module."""
+        """Reserves a variable of the module; returns its first and last index + 1."""
         data = given.get(variable.name) or initial_bytes(variable)
         start = self.arena.reserve(len(data), data, variable.name)
         return start, start + len(data)
 
     def _constants(self, variables: list[Variable], given: Mapping[str, bytes]) -> None:
-        """Constants lie together: an address of theirs counts from the first one, in 32 bits."""
+        """Places constants together: their addresses are 32-bit offsets from the first constant."""
         ranges = self.arena.constant
         for variable in variables:
             ranges.append(self._reserve(variable, given))
@@ -90,7 +90,7 @@ class Layout:
         self.symbols["window.shared"] = BASE + self.arena.shared
 
     def _private(self, variables: tuple[Variable, ...]) -> None:
-        """Local variables, and ``.param`` variables of a body: they belong to one thread too."""
+        """Places the variables of a thread: local ones, and ``.param`` variables of a body."""
         private = [v for v in variables if v.space in ("local", "param")]
         offsets, size = _offsets(private)
         if size:
@@ -110,7 +110,7 @@ class Layout:
         return ClockRaces(size, warps) if some else EpochRaces(size, warps)
 
     def results(self) -> tuple[Array | None, ...]:
-        """Copies of the buffers as they are now, in parameter order."""
+        """Returns copies of the current buffers, in parameter order."""
         return tuple(self._result(buffer) for buffer in self.buffers)
 
     def _result(self, buffer: tuple[int, Array] | None) -> Array | None:
@@ -122,10 +122,10 @@ class Layout:
 
 
 def shared_bytes(kernel: Kernel, module: Module, dynamic: int) -> int:
-    """Shared memory of a block in bytes: the variables that the kernel names, of its own and of the
-    module, and so many dynamic bytes. Cost: linear in the kernel.
+    """Returns the shared memory of a block in bytes: the variables of kernel and module that the
+    kernel names, and the dynamic bytes. Cost: linear in the kernel.
     """
-    named = {name for one in kernel.instructions for name in one.names}
+    named = {name for instruction in kernel.instructions for name in instruction.names}
     shared = [v for v in (*module.variables, *kernel.variables) if v.space == "shared"]
     _, size = _offsets([v for v in shared if v.name in named])
     return _with_dynamic(size, dynamic)
@@ -146,7 +146,7 @@ def _offsets(variables: list[Variable]) -> tuple[dict[str, int], int]:
 
 
 def argument_bytes(kernel: Kernel, parameter: Parameter, value: Argument) -> bytes:
-    """The bytes of an argument in parameter memory. Raises PtxwcetError (PW412)."""
+    """Returns the bytes of an argument in parameter memory. Raises PtxwcetError (PW412)."""
     size = parameter.size_bytes
     if isinstance(value, bytes):
         if len(value) == size:
@@ -163,17 +163,17 @@ def argument_bytes(kernel: Kernel, parameter: Parameter, value: Argument) -> byt
 
 
 def initial_bytes(variable: Variable) -> bytes:
-    """The initial bytes of a module variable, zeros where it has no initialiser.
+    """Returns the initial bytes of a module variable, zeros where it has no initialiser.
 
-    Raises PtxwcetError (PW413) where it is not known what these are. Cost: linear.
+    Raises PtxwcetError (PW413) if they are unknown. Cost: linear.
     """
     return bytes(variable.size_bytes) if variable.initial is None else variable.initial(variable)
 
 
 def constant_bytes(module: Module, given: Mapping[str, bytes]) -> dict[str, bytes]:
-    """What the ``.const`` variables of a module hold in a launch: what is given, else the PTX's.
+    """Returns the contents of a module's ``.const`` variables in a launch: given, else as in PTX.
 
-    Without those that another module defines or whose initialiser has names.
+    Variables that another module defines, or whose initialiser has names, are omitted.
     """
     contents = {}
     for variable in module.variables:

@@ -1,10 +1,10 @@
-"""Which forms of matrix instructions are executed, and what a form says.
+"""Decides which forms of matrix instructions are executed, and decodes them.
 
 The table has forms that the PTX ISA describes; all others are refused, among them some of the ISA
-that nothing here computes (sparse matrices, block scales, formats of less than eight bits in
-floats and in ``wmma``). A form is spelled with its modifiers in one order, because PTX lets kinds
-of modifiers change places, but not two of a kind (``row.col``, ``.xor.popc``, the types of D, A, B
-and C).
+that nothing here computes (sparse matrices, block scales, formats of less than eight bits in floats
+and in ``wmma``). A form is spelled with its modifiers in one order, because PTX lets kinds of
+modifiers change places, but not two of a kind (``row.col``, ``.xor.popc``, the types of D, A, B and
+C).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BITS = {
     "b1": 1, "s4": 4, "u4": 4, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8, "f16": 16, "bf16": 16,
     "tf32": 32, "f32": 32, "s32": 32, "f64": 64,
 }  # fmt: skip
-"""Bits of an element."""
+"""The bits of an element."""
 _SHAPE = re.compile(r"m(\d+)n(\d+)(?:k(\d+))?\Z")
 _LAYOUTS = ("row", "col")
 _COUNTS = ("x1", "x2", "x4")
@@ -33,12 +33,12 @@ _KINDS = (
     ("trans",), ("global", "shared", "shared::cta"),
 )  # fmt: skip
 ROUNDINGS = ("rn", "rz", "rm", "rp")
-"""Rounding modifiers of f64 products."""
+"""The rounding modifiers of f64 products."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """M, N and K (of a move M and N), layouts, types in order, and all modifiers."""
+    """M, N and K (for a move M and N), layouts, types in order, and all modifiers."""
 
     shape: tuple[int, ...]
     layouts: tuple[str, ...]
@@ -48,7 +48,7 @@ class Form:
 
 @cache
 def _kind(word: str) -> int:
-    """The place of a modifier's kind in the spelling of a form: shapes first, unknown ones last."""
+    """Returns the place of a modifier's kind in a spelling: shapes first, unknown kinds last."""
     if _SHAPE.match(word):
         return -1
     return next((place for place, kind in enumerate(_KINDS) if word in kind), len(_KINDS))
@@ -59,14 +59,14 @@ def _spelling(words: Iterable[str]) -> str:
 
 
 def _forms(*columns: str) -> Iterator[str]:
-    """The forms that take one alternative of each column; ``-`` is none."""
+    """Yields the forms that take one alternative of each column; ``-`` is the empty word."""
     for chosen in product(*(column.split() for column in columns)):
         words = ".".join(word for word in chosen if word != "-")
         yield _spelling(("sync", "aligned", *words.split(".")))
 
 
 def _types(sums: str, factors: str) -> str:
-    """Types of products: D like C, A and B in all combinations."""
+    """Returns types of products: D equals C, A and B in all combinations."""
     names = factors.split()
     return " ".join(f"{d}.{a}.{b}.{d}" for d in sums.split() for a in names for b in names)
 
@@ -124,7 +124,7 @@ PERMITTED = {
 
 
 def form_of(instruction: Instruction) -> Form:
-    """What the modifiers say. Raises Unsupported, with the modifier's name if only one is wrong."""
+    """Decodes the modifiers. Raises Unsupported, with the modifier's name if only one is wrong."""
     opcode = instruction.opcode.name if instruction.opcode else ""
     words, permitted = instruction.modifiers, PERMITTED[opcode]
     if _spelling(words) not in permitted:
@@ -132,7 +132,7 @@ def form_of(instruction: Instruction) -> Form:
             if _spelling(words[:place] + words[place + 1 :]) in permitted:
                 raise Unsupported(f"modifier .{word} here")
         raise Unsupported("these modifiers together")
-    shape = next(found for found in map(_SHAPE.match, words) if found)
+    shape = next(match for match in map(_SHAPE.match, words) if match)
     return Form(
         tuple(int(size) for size in shape.groups() if size),
         tuple(word for word in words if word in _LAYOUTS),
@@ -142,13 +142,13 @@ def form_of(instruction: Instruction) -> Form:
 
 
 def register_bits(name: str) -> int:
-    """Bits of a register that holds elements of a type."""
+    """Returns the bits of a register that holds elements of a type."""
     return 64 if name == "f64" else 32
 
 
 def registers_of(operand: Operand, count: int) -> tuple[Operand, ...]:
-    """The registers of a fragment. Raises Unsupported unless it is a vector of so many."""
-    found = elements_of(operand) or ()
-    if len(found) != count:
+    """Returns the registers of a fragment. Raises Unsupported unless it is such a vector."""
+    elements = elements_of(operand) or ()
+    if len(elements) != count:
         raise Unsupported(f"a fragment that is no vector of {count}")
-    return found
+    return elements

@@ -1,17 +1,17 @@
-"""Products of matrices, ``mma`` with dense ones and ``wmma``, whose tiles lie in memory.
+"""Executes products of matrices: ``mma`` with dense ones, and ``wmma``, with tiles in memory.
 
-Which lane holds which element of a fragment: of ``mma`` as the PTX ISA lays fragments out, in units
-of 32-bit registers (64-bit ones for f64): with ``e`` elements a register, ``g = lane / 4`` and ``t
-= lane % 4``, register r of A holds row ``g + 8 (r % (M / 8))`` and columns ``4 e (r / (M / 8)) + t
-e + i``, one of B rows ``4 e r + t e + i`` and column g, and C row ``g + 8 (r / 2)`` and column ``2
-t + r % 2``. Of ``wmma`` the ISA leaves the layout open; here element s of the fragment, counted
-over lanes and registers, is element s of the matrix, modulo their number.
+The layout of a fragment in the lanes: for ``mma`` as in the PTX ISA, in units of 32-bit registers
+(64-bit ones for f64): with ``e`` elements a register, ``g = lane / 4`` and ``t = lane % 4``,
+register r of A holds row ``g + 8 (r % (M / 8))`` and columns ``4 e (r / (M / 8)) + t e + i``, of B
+rows ``4 e r + t e + i`` and column g, and of C row ``g + 8 (r / 2)`` and column ``2 t + r % 2``.
+For ``wmma`` the ISA leaves the layout open; here element s of the fragment, counted over lanes and
+registers, is element s of the matrix, modulo their number.
 
-Floats: the ISA leaves order and precision open; this is what an H200 does with what ptxas makes of
-them (``_sum``), another GPU may give other bits. For f64 each step is a fused multiply-add in the
-order of k, rounded as the modifier says. Subnormal numbers are kept, a sum beyond the largest
-number is infinite, NaN has PTX's canonical pattern (in f64 that of an operand), and the inputs of
-tf32 lose their low 13 bits. Integers wrap, or are clamped with ``.satfinite``.
+Floats: the ISA leaves order and precision open; this is the behaviour of an H200 on ptxas's code
+(``_sum``); another GPU may give other bits. For f64 each step is a fused multiply-add in ascending
+k, rounded as the modifier states. Subnormal numbers are kept, a sum beyond the largest number is
+infinite, NaN has PTX's canonical pattern (in f64 an operand's), and the inputs of tf32 lose their
+low 13 bits. Integers wrap, or are clamped with ``.satfinite``.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from ptxwcet.support.records import dataclass
 
 
 def unpacked(registers: list[Array], name: str) -> Array:
-    """Elements of the lanes' registers as numbers: (warps, 32, elements)."""
+    """Returns elements of the lanes' registers as numbers: (warps, 32, elements)."""
     bits = BITS[name]
     words = np.stack([np.ascontiguousarray(r) for r in registers], axis=1)
     if bits >= 8:
@@ -66,7 +66,7 @@ def unpacked(registers: list[Array], name: str) -> Array:
 
 
 def _numbers(bits: Array, name: str) -> Array:
-    """Patterns as doubles or 64-bit integers."""
+    """Returns patterns as doubles or 64-bit integers."""
     if name in VALUES:
         return VALUES[name][bits].astype(np.float64)
     if name == "tf32":
@@ -79,7 +79,7 @@ def _numbers(bits: Array, name: str) -> Array:
 
 
 def packed(values: Array, name: str, count: int) -> list[Array]:
-    """Elements (warps, 32, n) as ``count`` registers of the lanes."""
+    """Returns elements (warps, 32, n) as ``count`` registers of the lanes."""
     flat = np.ascontiguousarray(values).reshape(values.shape[0] * 32, -1)
     if name == "s32":
         words = flat.astype(np.uint64).astype(np.uint32)
@@ -91,7 +91,7 @@ def packed(values: Array, name: str, count: int) -> list[Array]:
 
 
 def multiplied(matrices: list[Array], form: Form) -> Array:
-    """A * B + C of matrices of numbers."""
+    """Returns A * B + C for matrices of numbers."""
     name, words = form.types[0], form.words
     if name == "f64":
         rounding = next((word for word in ROUNDINGS if word in words), "rn")
@@ -109,8 +109,8 @@ def multiplied(matrices: list[Array], form: Form) -> Array:
 
 
 def _sum(matrices: list[Array], form: Form) -> Array:
-    """Elements of eight bits are products of halves, of each four the first two and then the
-    others, beginning with 0, to which C is added; ``wmma`` with tf32 takes four columns at a time.
+    """Sums products of floats. For 8-bit elements the sum starts at 0, takes the first two products
+    of each four, then the others, then C; ``wmma`` with tf32 takes four columns at a time.
     """
     a, b, c = matrices
     name, kind, *_ = form.types
@@ -129,34 +129,34 @@ def _sum(matrices: list[Array], form: Form) -> Array:
 
 
 _KEPT = 25
-"""Binary places of a summand below the first of the largest one that count."""
+"""The binary places of a summand, below the first place of the largest one, that count."""
 
 
 def _cut_sum(matrices: list[Array]) -> Array:
-    """C + A * B: of C and of the exact products what is below a certain place is cut off, their sum
-    is exact. The place follows from the largest exponent, which of a product is the sum of two.
-    C comes first, so that the sum of zeros of one sign has that sign.
+    """Returns C + A * B, truncating C and the exact products at a binary place; their sum is exact.
+    The place follows from the largest exponent, for a product the sum of two. C is the first
+    summand, so that the sum of zeros of one sign has that sign.
     """
     a, b, c = matrices
     with np.errstate(all="ignore"):
         summands = [c, *(a[:, :, k, None] * b[:, k, None, :] for k in range(a.shape[2]))]
-        (x, y, z) = (np.frexp(one)[1] for one in matrices)
+        (x, y, z) = (np.frexp(matrix)[1] for matrix in matrices)
         largest = np.where(c == 0, -5000, z - 1)
         for k, product in enumerate(summands[1:]):
             exponent = x[:, :, k, None] + y[:, k, None, :] - 2
             largest = np.maximum(largest, np.where(product == 0, -5000, exponent))
-        finite = np.logical_and.reduce([np.isfinite(one) for one in summands]) & (largest > -5000)
+        finite = np.logical_and.reduce([np.isfinite(term) for term in summands]) & (largest > -5000)
         place = np.where(finite, largest - _KEPT, 0)
         total = np.zeros_like(c) - 0.0
-        for number, one in enumerate(summands):
-            cut = np.where(finite, np.trunc(np.ldexp(one, -place)), one)
+        for number, term in enumerate(summands):
+            cut = np.where(finite, np.trunc(np.ldexp(term, -place)), term)
             total = cut if number == 0 else total + cut
         total = np.ldexp(total, place)
         return np.where(np.abs(total) < 2.0**128, total, total * np.inf)
 
 
 def _fused_sum(matrices: list[Array], rounding: str) -> Array:
-    """Sums of products by fused multiply-adds in double precision, each rounded in a direction."""
+    """Sums products by fused multiply-adds in double precision, each rounded in a direction."""
     a, b, c = matrices
     total = c.reshape(-1)
     fused = floating.fused
@@ -180,7 +180,7 @@ _GROUP, _PLACE = _LANE // 4, _LANE % 4
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """Elements of a matrix by lane: ``rows`` and ``columns`` have shape (32, elements a lane)."""
+    """The elements of a matrix by lane: ``rows`` and ``columns`` have shape (32, elements)."""
 
     shape: tuple[int, int]
     rows: Array
@@ -188,23 +188,23 @@ class Fragment:
 
     @property
     def elements(self) -> int:
-        """Elements that a lane holds."""
+        """The number of elements that a lane holds."""
         return int(self.rows.shape[1])
 
     def gather(self, values: Array) -> Array:
-        """Matrices (warps, rows, columns) from lane values (warps, 32, elements)."""
+        """Returns matrices (warps, rows, columns) from lane values (warps, 32, elements)."""
         result = np.zeros((values.shape[0], *self.shape), dtype=values.dtype)
         result[:, self.rows, self.columns] = values
         return result
 
     def scatter(self, matrix: Array) -> Array:
-        """Lane values (warps, 32, elements) from matrices (warps, rows, columns)."""
+        """Returns lane values (warps, 32, elements) from matrices (warps, rows, columns)."""
         taken: Array = matrix[:, self.rows, self.columns]
         return taken
 
 
 def left_fragment(rows: int, depth: int, packed: int) -> Fragment:
-    """A of ``mma``: ``packed`` elements a register."""
+    """Returns the fragment A of ``mma``, with ``packed`` elements per register."""
     halves = rows // 8
     cells = [
         (_GROUP + 8 * (register % halves), 4 * packed * (register // halves) + _PLACE * packed + i)
@@ -215,7 +215,7 @@ def left_fragment(rows: int, depth: int, packed: int) -> Fragment:
 
 
 def right_fragment(depth: int, columns: int, packed: int) -> Fragment:
-    """B of ``mma``, 8 columns."""
+    """Returns the fragment B of ``mma``, with 8 columns."""
     cells = [
         (4 * packed * register + _PLACE * packed + i, _GROUP)
         for register in range(depth // (4 * packed))
@@ -225,24 +225,24 @@ def right_fragment(depth: int, columns: int, packed: int) -> Fragment:
 
 
 def sum_fragment(rows: int, columns: int) -> Fragment:
-    """C and D of ``mma``."""
+    """Returns the fragment C and D of ``mma``."""
     cells = [(_GROUP + 8 * (i // 2), 2 * _PLACE + i % 2) for i in range(rows // 4)]
     return _fragment((rows, columns), cells)
 
 
 def _fragment(shape: tuple[int, int], cells: list[tuple[Array, Array]]) -> Fragment:
-    rows = np.stack([row for row, _ in cells], axis=1)
+    rows = np.stack([lane_rows for lane_rows, _ in cells], axis=1)
     return Fragment(shape, rows, np.stack([column for _, column in cells], axis=1))
 
 
 def open_fragment(rows: int, columns: int, elements: int) -> Fragment:
-    """A fragment of ``wmma`` with so many elements a lane."""
+    """Returns a fragment of ``wmma`` with ``elements`` elements per lane."""
     number = (np.arange(32 * elements) % (rows * columns)).reshape(32, elements)
     return Fragment((rows, columns), number // columns, number % columns)
 
 
 def whole_warps(frame: Frame, instruction: Instruction) -> None:
-    """Reports (PW437) a warp of which only some lanes execute a warp-wide operation."""
+    """Reports (PW437) a warp in which only some lanes execute a warp-wide operation."""
     if frame.mask is None:
         return
     rows = frame.mask.reshape(-1, 32)
@@ -253,10 +253,10 @@ def whole_warps(frame: Frame, instruction: Instruction) -> None:
 
 
 def multiply(context: Context, instruction: Instruction) -> Step:
-    """``mma.sync.aligned`` with dense matrices."""
+    """Compiles ``mma.sync.aligned`` with dense matrices."""
     form = form_of(instruction)
     m, n, k = form.shape
-    of_register = max(32 // BITS[form.types[1]], 1)  # A and B have elements of one size
+    of_register = max(32 // BITS[form.types[1]], 1)  # A and B have equal element sizes
     fragments = (
         left_fragment(m, k, of_register),
         right_fragment(k, n, of_register),
@@ -271,13 +271,13 @@ def product_step(
     form: Form,
     fragments: tuple[Fragment, Fragment, Fragment],
 ) -> Step:
-    """D = A * B + C with fragments of A, B, and of C and D."""
+    """Builds D = A * B + C with fragments of A, B, and of C and D."""
     destination, *sources = instruction.operands
     to, *kinds = form.types
     names = registers_of(destination, _registers(fragments[2], to))
     targets = [writer(context, name) for name in names]
     inputs = list(zip(sources, kinds, fragments, strict=True))
-    reads = [_readers(context, *one) for one in inputs]
+    reads = [_readers(context, *factor) for factor in inputs]
 
     def step(frame: Frame) -> None:
         whole_warps(frame, instruction)
@@ -303,7 +303,7 @@ def _registers(fragment: Fragment, name: str) -> int:
     return fragment.elements * BITS[name] // register_bits(name)
 
 
-_HALF_REGISTERS = 8  # of A and B with f16, whatever the shape: elements are held twice or more
+_HALF_REGISTERS = 8  # for A and B with f16 of any shape: elements are held twice or more
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,11 +322,11 @@ class _Tile:
 
     @property
     def size(self) -> int:
-        """Bytes of an element."""
+        """The bytes of an element."""
         return BITS[self.name] // 8
 
     def accesses(self, frame: Frame) -> Iterator[Access]:
-        """What all lanes access for their element 0, 1, and so on."""
+        """Yields the accesses of all lanes for their element 0, 1, and so on."""
         base, stride = self.base(frame), self.stride(frame).astype(np.int64)
         self._check_same(frame, base, stride)
         rows, columns = self.fragment.rows, self.fragment.columns
@@ -338,12 +338,12 @@ class _Tile:
             yield Access(self.instruction, space, _constant(address), kind, 1)
 
     def _check_same(self, frame: Frame, base: Array, stride: Array) -> None:
-        """Reports (PW437) lanes whose address or stride is not that of their warp's first lane."""
+        """Reports (PW437) lanes whose address or stride differs from their warp's first lane."""
         differ = np.zeros((frame.lanes // 32, 32), dtype=bool)
         for values in (base, stride):
             rows = values.reshape(-1, 32)
             differ |= rows != rows[:, :1]
-        wrong = differ.reshape(-1) & frame.active()  # a part of a warp is reported in any case
+        wrong = differ.reshape(-1) & frame.active()  # a partial warp is reported elsewhere
         if wrong.any():
             message = "lanes of a warp give it different addresses or strides"
             report(frame, self.instruction, wrong, message)
@@ -354,7 +354,7 @@ def _constant(value: Array) -> Read:
 
 
 def _tile_fragment(form: Form, side: str, name: str) -> Fragment:
-    """The fragment of A, B, C or D with elements of a type."""
+    """Returns the fragment of A, B, C or D with elements of a type."""
     m, n, k = form.shape
     rows, columns = {"a": (m, k), "b": (k, n), "c": (m, n), "d": (m, n)}[side]
     if side in "ab" and name == "f16":
@@ -378,10 +378,10 @@ def _tile_registers(tile: _Tile, operand: Operand) -> tuple[Operand, ...]:
 
 
 def load_fragment(context: Context, instruction: Instruction) -> Step:
-    """``wmma.load``: every element from where base, layout and stride put it."""
+    """Compiles ``wmma.load``: base, layout and stride determine the place of each element."""
     destination, where = instruction.operands[:2]
     tile = _tile(context, instruction, instruction.modifiers[0], where)
-    targets = [writer(context, one) for one in _tile_registers(tile, destination)]
+    targets = [writer(context, register) for register in _tile_registers(tile, destination)]
 
     def load(frame: Frame) -> None:
         whole_warps(frame, instruction)
@@ -399,11 +399,11 @@ def load_fragment(context: Context, instruction: Instruction) -> Step:
 
 
 def store_fragment(context: Context, instruction: Instruction) -> Step:
-    """``wmma.store``: every element to where base, layout and stride put it."""
+    """Compiles ``wmma.store``: base, layout and stride determine the place of each element."""
     where, source = instruction.operands[:2]
     tile = _tile(context, instruction, "d", where)
     width = f"b{register_bits(tile.name)}"
-    reads = [reader(context, one, width) for one in _tile_registers(tile, source)]
+    reads = [reader(context, name, width) for name in _tile_registers(tile, source)]
 
     def store(frame: Frame) -> None:
         whole_warps(frame, instruction)
@@ -420,9 +420,9 @@ def store_fragment(context: Context, instruction: Instruction) -> Step:
 
 
 def multiply_fragments(context: Context, instruction: Instruction) -> Step:
-    """``wmma.mma``: fragments in the open layout of ``wmma.load``."""
+    """Compiles ``wmma.mma``: fragments in the open layout of ``wmma.load``."""
     form = form_of(instruction)
-    if len(form.types) == 2:  # of D and C: A and B hold halves
+    if len(form.types) == 2:  # the types of D and C: A and B hold halves
         to, add = form.types
         form = Form(form.shape, form.layouts, (to, "f16", "f16", add), form.words)
     _, left, right, add = form.types
@@ -438,7 +438,7 @@ def multiply_fragments(context: Context, instruction: Instruction) -> Step:
 
 
 def _matrices(instruction: Instruction) -> tuple[int, bool]:
-    """How many matrices move, and whether they are transposed."""
+    """Returns the number of matrices that move, and whether they are transposed."""
     words = form_of(instruction).words
     return next(count for count in (1, 2, 4) if f"x{count}" in words), "trans" in words
 
@@ -454,14 +454,14 @@ def _row_lanes(frame: Frame, rows: int) -> Array:
 
 
 def load_matrices(context: Context, instruction: Instruction) -> Step:
-    """``ldmatrix``: lane l of the first 8, 16 or 32 gives the address of row l.
+    """Compiles ``ldmatrix``: lane l of the first 8, 16 or 32 gives the address of row l.
 
-    Matrices of 16-bit elements have 8 rows and take a register, those of 8 bits 16 rows and two.
+    Matrices of 16-bit elements have 8 rows and take a register, those with 8 bits 16 rows and two.
     """
     count, transposed = _matrices(instruction)
     size, kind = (16, np.uint8) if form_of(instruction).shape == (16, 16) else (8, np.uint16)
     destination, source = instruction.operands
-    targets = [writer(context, one) for one in registers_of(destination, count * size // 8)]
+    targets = [writer(context, name) for name in registers_of(destination, count * size // 8)]
     access = _row_access(context, instruction, source)
 
     def step(frame: Frame) -> None:
@@ -482,10 +482,10 @@ def load_matrices(context: Context, instruction: Instruction) -> Step:
 
 
 def store_matrices(context: Context, instruction: Instruction) -> Step:
-    """``stmatrix``: the opposite of ``ldmatrix``."""
+    """Compiles ``stmatrix``, the inverse of ``ldmatrix``."""
     count, transposed = _matrices(instruction)
     destination, source = instruction.operands
-    reads = [reader(context, one, "b32") for one in registers_of(source, count)]
+    reads = [reader(context, name, "b32") for name in registers_of(source, count)]
     access = _row_access(context, instruction, destination)
 
     def step(frame: Frame) -> None:
@@ -505,7 +505,7 @@ def store_matrices(context: Context, instruction: Instruction) -> Step:
 
 
 def transpose(context: Context, instruction: Instruction) -> Step:
-    """``movmatrix.trans``: an 8 by 8 matrix of 16-bit elements."""
+    """Compiles ``movmatrix.trans``: an 8 by 8 matrix of 16-bit elements."""
     form_of(instruction)
     target = writer(context, instruction.operands[0])
     value = reader(context, instruction.operands[1], "b32")

@@ -1,10 +1,10 @@
-"""mbarrier objects: words in shared memory whose phases threads arrive at and wait for.
+"""Executes mbarrier objects: shared words whose phases threads arrive at and wait for.
 
-The state that an arrival gives is the word before it. A wait never blocks: it tells whether the
-phase is over now.
+The state that an arrival returns is the word before it. A wait never blocks: it returns whether the
+phase is complete now.
 
-The layout of the 64 bits is of our own (PTX ISA leaves it open): pending arrivals in bits 0-19,
-expected arrivals of the next phase in 20-39, bytes that transactions still owe in 40-60 (two's
+The layout of the 64 bits is our own (PTX ISA leaves it open): pending arrivals in bits 0-19,
+expected arrivals of the next phase in 20-39, bytes pending for transactions in 40-60 (two's
 complement), parity of the phase in 61, and 62 set.
 """
 
@@ -34,18 +34,18 @@ from ptxwcet.ir.operands import Address, Element
 from ptxwcet.support.records import dataclass
 
 MOST = (1 << 20) - 1
-"""The largest count of arrivals, and of bytes that transactions owe (PTX ISA, mbarrier)."""
+"""The largest count of arrivals, and of pending bytes of transactions (PTX ISA, mbarrier)."""
 
 LOW, _OWED, PARITY, VALID = MOST, (1 << 21) - 1, 61, 62
 
 
 class Misuse(Exception):
-    """What an operation does wrong with its object."""
+    """An invalid operation on an mbarrier object."""
 
 
 @dataclass(slots=True)
 class Phase:
-    """An object unpacked; ``owed`` are bytes."""
+    """An unpacked object; ``owed`` are the pending bytes."""
 
     pending: int
     expected: int
@@ -54,7 +54,7 @@ class Phase:
 
     @staticmethod
     def of(word: int) -> Phase:
-        """The phase of an object in memory. Raises Misuse if the word is no object."""
+        """Unpacks an object in memory. Raises Misuse if the word is not an mbarrier object."""
         if word >> VALID != 1:
             raise Misuse("there is no mbarrier object")
         owed = word >> 40 & _OWED
@@ -63,30 +63,30 @@ class Phase:
 
     @property
     def word(self) -> int:
-        """The object as the 64 bits that stand for it in memory."""
+        """The object as 64 bits in memory."""
         counts = self.pending | self.expected << 20 | (self.owed & _OWED) << 40
         return counts | self.parity << PARITY | 1 << VALID
 
     def arrive(self, count: int) -> None:
-        """Raises Misuse."""
+        """Adds arrivals. Raises Misuse."""
         if not 1 <= count <= self.pending:
             raise Misuse(f"{count} arrivals where {self.pending} are pending")
         self.pending -= count
         self._settle()
 
     def drop(self, count: int) -> None:
-        """Arrivals, from now on and for all later phases. Raises Misuse."""
+        """Adds arrivals that also leave all later phases. Raises Misuse."""
         self.expected -= count
         self.arrive(count)
 
     def expect(self, size: int) -> None:
-        """Raises Misuse."""
+        """Adds pending bytes (expect-tx). Raises Misuse."""
         self.owed += size
         if abs(self.owed) > MOST:
             raise Misuse(f"{self.owed} bytes are owed")
 
     def complete(self, size: int) -> None:
-        """Raises Misuse."""
+        """Removes pending bytes (complete-tx). Raises Misuse."""
         self.expect(-size)
         self._settle()
 
@@ -128,19 +128,19 @@ ARRIVALS: dict[tuple[bool, str], Change] = {
     (True, "noComplete"): _drop_incomplete,
     (True, "expect_tx"): _expect_and_drop,
 }
-"""What an arrival does, by whether it drops out and by its form."""
+"""The change by an arrival: whether it drops out, and its form."""
 
 
 SPACES = frozenset({"shared", "shared::cta", "shared::cluster"})
 
 
 def key_of(phase: BarrierPhase) -> tuple[str, int, int]:
-    """What arrivals at a phase release to, and those who wait for it acquire from."""
+    """Returns the key to which arrivals at a phase release, and from which its waits acquire."""
     return ("mbarrier", *phase)
 
 
 def object_access(context: Context, instruction: Instruction, operand: Operand) -> Access:
-    """The access to an object."""
+    """Returns the access to an object."""
     space = space_of(instruction)
     if space not in ("shared", "generic"):
         space = "shared"
@@ -184,7 +184,7 @@ def change(
 
 
 def initialise(context: Context, instruction: Instruction) -> Step:
-    """``mbarrier.init``."""
+    """Compiles ``mbarrier.init``."""
     checked_words(instruction, SPACES)
     access = object_access(context, instruction, instruction.operands[0])
     count = reader(context, instruction.operands[1], "u32")
@@ -206,7 +206,7 @@ def initialise(context: Context, instruction: Instruction) -> Step:
 
 
 def invalidate(context: Context, instruction: Instruction) -> Step:
-    """``mbarrier.inval``: the memory may be used for something else."""
+    """Compiles ``mbarrier.inval``: the memory may then be used for other data."""
     checked_words(instruction, SPACES)
     access = object_access(context, instruction, instruction.operands[0])
 
@@ -220,7 +220,7 @@ def invalidate(context: Context, instruction: Instruction) -> Step:
 
 
 def arrive(context: Context, instruction: Instruction) -> Step:
-    """``mbarrier.arrive``, ``mbarrier.arrive_drop``: all forms."""
+    """Compiles ``mbarrier.arrive`` and ``mbarrier.arrive_drop``: all forms."""
     forms = {"noComplete", "expect_tx"}
     allowed = frozenset({"release", "relaxed", *forms}) | SCOPES | SPACES
     words = checked_words(instruction, allowed)
@@ -264,14 +264,14 @@ def _transaction(operation: Change) -> Callable[[Context, Instruction], Step]:
 
 
 expect_bytes = _transaction(Phase.expect)
-"""``mbarrier.expect_tx``."""
+"""The builder of ``mbarrier.expect_tx``."""
 
 complete_bytes = _transaction(Phase.complete)
-"""``mbarrier.complete_tx``."""
+"""The builder of ``mbarrier.complete_tx``."""
 
 
 def pending_count(context: Context, instruction: Instruction) -> Step:
-    """``mbarrier.pending_count``: the arrivals that a state says are pending."""
+    """Compiles ``mbarrier.pending_count``: the pending arrivals in a state."""
     checked_words(instruction, frozenset())
     target = writer(context, instruction.operands[0])
     state = reader(context, instruction.operands[1], "b64")
@@ -279,7 +279,7 @@ def pending_count(context: Context, instruction: Instruction) -> Step:
 
 
 def wait(context: Context, instruction: Instruction) -> Step:
-    """``mbarrier.test_wait``, ``mbarrier.try_wait``: whether a phase is over, told at once.
+    """Compiles ``mbarrier.test_wait``, ``mbarrier.try_wait``, which test at once for completion.
 
     The phase is given by its parity or by the state of an arrival at it; hints of time are ignored.
     """
@@ -299,8 +299,8 @@ def wait(context: Context, instruction: Instruction) -> Step:
         value, words = given(frame)[lanes].astype(np.uint64), frame.arena.views[8][index // 8]
         wrong = words >> np.uint64(VALID) != 1
         if wrong.any():
-            what = (wrong, "PW441", "mbarrier: there is no mbarrier object")
-            report_access(frame, access, lanes, what)
+            report = (wrong, "PW441", "mbarrier: there is no mbarrier object")
+            report_access(frame, access, lanes, report)
         parity = (value if by_parity else value >> np.uint64(PARITY)) & np.uint64(1)
         over = words >> np.uint64(PARITY) & np.uint64(1) != parity
         ended = zip(index[over].tolist(), parity[over].tolist(), lanes[over] >> 5, strict=True)
@@ -316,9 +316,9 @@ def wait(context: Context, instruction: Instruction) -> Step:
 
 
 def arrive_after_copies(context: Context, instruction: Instruction) -> Step:
-    """``cp.async.mbarrier.arrive``: an arrival once the copies of the thread are done.
+    """Compiles ``cp.async.mbarrier.arrive``: an arrival once the copies of the thread are done.
 
-    Without ``.noinc`` the pending count grows by one before, so that nothing changes in the end.
+    Without ``.noinc`` the pending count first grows by one, so that the net change is zero.
     """
     words = checked_words(instruction, frozenset({"noinc"}) | SPACES)
     access = object_access(context, instruction, instruction.operands[0])

@@ -1,9 +1,9 @@
-"""The memory of a run: one array of bytes, with the state of each byte beside it.
+"""Holds the memory of a run: an array of bytes, and a second array with the state of each byte.
 
 Global buffers, module variables, kernel parameters, the shared memory of the running block and the
-local memory of its threads lie in one arena with unallocated gaps between them, so a generic
-address is an arena index plus ``BASE``. Memory: two bytes a byte of data, and for each byte of
-shared memory what :mod:`ptxwcet.emulator.races` keeps.
+local memory of its threads are in one arena with unallocated gaps between them, so a generic
+address is an arena index plus ``BASE``. Memory: two bytes per byte of data, and for each byte of
+shared memory the data of :mod:`ptxwcet.emulator.races`.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ GAP = 256
 LOCAL_GAP = 64
 ALLOCATED, INITIALISED = 1, 3
 NOWHERE = -(1 << 40)
-"""The index of what lies in no memory of its space."""
+"""The index of an address outside the memory of its space."""
 
 
 class Arena:
-    """Bytes and their state.
+    """The bytes and their state.
 
-    A state has bits: 1 allocated, 2 initialised, and those of :mod:`ptxwcet.emulator.pending`.
+    A state has bits: 1 allocated, 2 initialised, and the bits of :mod:`ptxwcet.emulator.pending`.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Arena:
         self.shared = 0
         self.shared_end = 0
         self.local = 0
-        self.local_size = 0  # bytes a thread, LOCAL_GAP unallocated ones included
+        self.local_size = 0  # bytes per thread, including LOCAL_GAP unallocated bytes
         self.local_end = 0
         self.constant: list[tuple[int, int]] = []  # first and last index + 1 of each variable
         self.parameters: list[tuple[int, int]] = []  # of the kernel
@@ -42,7 +42,7 @@ class Arena:
         self.races: Races = EpochRaces(0, 1)
 
     def reserve(self, size: int, data: bytes | None, name: str = "") -> int:
-        """The arena index of ``size`` new bytes, uninitialised if ``data`` is None."""
+        """Returns the arena index of ``size`` new bytes, uninitialised if ``data`` is None."""
         start = self._end
         self._chunks.append((start, size, data))
         if name:
@@ -51,7 +51,7 @@ class Arena:
         return start
 
     def build(self) -> None:
-        """Lays out what was reserved. Cost: linear in the bytes."""
+        """Lays out the reserved memory. Cost: linear in the bytes."""
         self.bytes = np.zeros(self._end, dtype=np.uint8)
         self.state = np.zeros(self._end, dtype=np.uint8)
         for start, size, data in self._chunks:
@@ -66,7 +66,7 @@ class Arena:
         self.pending = PendingCopies(self.states)
 
     def start_block(self) -> None:
-        """Shared and local memory become uninitialised; nobody has accessed them."""
+        """Marks shared and local memory as uninitialised and without accesses."""
         self.pending.clear()
         for start, end in ((self.shared, self.shared_end), (self.local, self.local_end)):
             self.bytes[start:end] = 0
@@ -74,15 +74,15 @@ class Arena:
         self.forget_accesses()
 
     def forget_accesses(self) -> None:
-        """After a barrier of the block earlier accesses race with nothing."""
+        """Forgets earlier accesses, which cannot race after a barrier of the block."""
         self.races.forget()
 
     def read(self, start: int, size: int) -> bytes:
-        """A copy of ``size`` bytes."""
+        """Returns a copy of ``size`` bytes."""
         return self.bytes[start : start + size].tobytes()
 
     def index(self, address: Array, space: str, lanes: Array) -> Array:
-        """Arena indices (int64) of addresses of a space, for the lanes given.
+        """Returns arena indices (int64) of addresses of a space, for the given lanes.
 
         ``NOWHERE`` for an address outside its thread's local memory, or a global one in the windows
         of shared and local memory.
@@ -111,7 +111,7 @@ class Arena:
         return np.where(inside, offset + (self.local + lanes * self.local_size), NOWHERE)
 
     def nearest(self, index: int) -> str:
-        """Where an index outside every allocation lies, by the nearest allocation with a name."""
+        """Describes an index outside every allocation by the nearest named allocation."""
         if not self.allocations:
             return "nothing is allocated"
 

@@ -1,4 +1,4 @@
-"""Loads and stores of all spaces, and the checks that all accesses share: bounds, alignment,
+"""Executes loads and stores of all spaces, with the checks of all accesses: bounds, alignment,
 uninitialised bytes, asynchronous copies in flight, races.
 """
 
@@ -33,9 +33,9 @@ Locate = Callable[[Frame], Array]
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What an access is: its instruction, state space, address, element type and count.
+    """An access: its instruction, state space, address, element type and count.
 
-    ``orders``: warps take and hand over an order of their accesses at its address.
+    ``orders``: warps acquire and release an order of their accesses at its address.
     """
 
     instruction: Instruction
@@ -47,12 +47,12 @@ class Access:
 
     @property
     def size(self) -> int:
-        """Bytes of one element."""
+        """The bytes of one element."""
         return dtype_of(self.type_name).itemsize
 
 
 def address_reader(context: Context, operand: Operand) -> Locate:
-    """The address of an operand as unsigned 64-bit numbers. Raises Unsupported."""
+    """Builds the reader of an operand's address (unsigned 64-bit numbers). Raises Unsupported."""
     if isinstance(operand, Element):
         array = reader(context, operand.array, "u64")
         index = address_reader(context, operand.index)
@@ -74,17 +74,17 @@ def address_reader(context: Context, operand: Operand) -> Locate:
 
 
 def space_of(instruction: Instruction) -> str:
-    """The state space by name."""
+    """Returns the state space by name."""
     return instruction.space.value
 
 
 def active_lanes(frame: Frame) -> Array:
-    """The numbers of the active lanes."""
+    """Returns the numbers of the active lanes."""
     return frame.all_lanes if frame.mask is None else np.flatnonzero(frame.mask)
 
 
 def placed(frame: Frame, access: Access, lanes: Array, writes: bool) -> Array:
-    """Arena indices of an access for the lanes given, checked and told to who observes the run.
+    """Returns arena indices of an access for the given lanes, checked and reported to an observer.
 
     Raises Stop on a fatal finding.
     """
@@ -95,7 +95,7 @@ def placed(frame: Frame, access: Access, lanes: Array, writes: bool) -> Array:
 
 
 def checked(frame: Frame, access: Access, lanes: Array, writes: bool) -> Array:
-    """As :func:`placed`, of what is no access by itself."""
+    """Checks as :func:`placed` does, for a part of an access that is not observed."""
     arena, whole = frame.arena, access.size * access.count
     index = arena.index(access.address(frame)[lanes], access.space, lanes)
     if whole > 1:
@@ -136,24 +136,24 @@ def _check_state(frame: Frame, access: Access, lanes: Array, at: tuple[Array, bo
         if not writes and "uninitialised" in frame.checks:
             bad = state & ones * (INITIALISED - ALLOCATED) != ones * (INITIALISED - ALLOCATED)
             if bad.any():
-                what = (bad, "PW432", "read of memory never written")
-                report_access(frame, access, lanes, what, False)
+                report = (bad, "PW432", "read of memory never written")
+                report_access(frame, access, lanes, report, False)
 
 
 def report_access(
-    frame: Frame, access: Access, lanes: Array, what: tuple[Array, str, str], fatal: bool = True
+    frame: Frame, access: Access, lanes: Array, finding: tuple[Array, str, str], fatal: bool = True
 ) -> None:
-    """A finding at the first lane whose flag is set: flags, code, message without the space."""
-    wrong, code, message = what
+    """Reports a finding at the first flagged lane: flags, code, message without the space."""
+    wrong, code, message = finding
     lane = int(lanes[np.flatnonzero(wrong)[0]])
     address = int(access.address(frame)[lane])
     text = f"{access.space} {message}"
     frame.report(code, text, access.instruction, Place(lane, address, fatal))
 
 
-def report_outside(frame: Frame, access: Access, lanes: Array, what: tuple[Array, int]) -> None:
-    """The finding PW430 for an access of so many bytes. Raises Stop."""
-    outside, size = what
+def report_outside(frame: Frame, access: Access, lanes: Array, wrong: tuple[Array, int]) -> None:
+    """Reports PW430 for an access of this many bytes. Raises Stop."""
+    outside, size = wrong
     lane = int(lanes[np.flatnonzero(outside)[0]])
     place = where(frame.arena, int(access.address(frame)[lane]), access.space)
     message = f"access of {size} bytes outside every allocation: {place}"
@@ -161,7 +161,7 @@ def report_outside(frame: Frame, access: Access, lanes: Array, what: tuple[Array
 
 
 def where(arena: Arena, address: int, space: str) -> str:
-    """Where an address outside every allocation lies."""
+    """Describes an address outside every allocation."""
     if address >= 1 << 63:
         address -= 1 << 64
     if space == "shared":
@@ -202,8 +202,8 @@ def track(frame: Frame, access: Access, lanes: Array, index: Array, kind: int) -
     for part in range(0, whole, unit):
         bad = arena.races.access(kind, warp, cell + part, unit)
         if bad is not None:
-            what = (bad, "PW434", "memory accessed by two warps without a barrier between")
-            report_access(frame, access, lanes, what, False)
+            report = (bad, "PW434", "memory accessed by two warps without a barrier between")
+            report_access(frame, access, lanes, report, False)
     if access.orders:
         for key in dict.fromkeys(zip(index.tolist(), warp.tolist(), strict=True)):
             arena.races.acquire(("address", key[0]), [key[1]])
@@ -215,10 +215,10 @@ SPACES = frozenset(
     {"global", "shared", "shared::cta", "shared::cluster", "local", "const"}
     | {"param", "param::entry", "param::func"}
 )
-"""The words for state spaces."""
+"""The modifiers that name state spaces."""
 
 SCOPES = frozenset({"cta", "cluster", "gpu", "sys"})
-"""The words for the threads that an order holds among."""
+"""The modifiers that name the threads for which an order holds."""
 
 _STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "mmio"})
 _CACHES = frozenset({"ca", "cg", "cs", "lu", "cv", "nc", "wb", "wt"})
@@ -226,7 +226,7 @@ _WORDS = SPACES | SCOPES | _STRONG | _CACHES | {"weak", "v2", "v4", "v8"}
 
 
 def checked_words(instruction: Instruction, allowed: frozenset[str]) -> frozenset[str]:
-    """The modifiers that are no types and no cache hints. Raises Unsupported for others."""
+    """Returns the modifiers except types and cache hints. Raises Unsupported for others."""
     words = frozenset(
         word
         for word in instruction.modifiers
@@ -240,7 +240,7 @@ def checked_words(instruction: Instruction, allowed: frozenset[str]) -> frozense
 def without_policy(
     instruction: Instruction, operands: tuple[Operand, ...], count: int
 ) -> tuple[Operand, ...]:
-    """The first ``count`` operands; one more is a cache policy, which has no effect here."""
+    """Returns the first ``count`` operands; one more is a cache policy, which has no effect."""
     hinted = "L2::cache_hint" in instruction.modifiers
     if len(operands) != count + hinted:
         raise Unsupported(f"{len(operands)} operands")
@@ -248,7 +248,7 @@ def without_policy(
 
 
 def single_type(instruction: Instruction) -> str:
-    """The one type of an instruction. Raises Unsupported."""
+    """Returns the only type of an instruction. Raises Unsupported."""
     names = types_of(instruction)
     if len(names) != 1:
         raise Unsupported("type ." + ".".join(names))
@@ -259,8 +259,8 @@ def single_type(instruction: Instruction) -> str:
 def access_of(
     context: Context, instruction: Instruction, operand: Operand, elements: tuple[str, int]
 ) -> Access:
-    """The access at the address of an operand: type and number of its elements. May raise
-    Unsupported.
+    """Returns the access at the address of an operand with this type and number of elements. May
+    raise Unsupported.
     """
     locate = address_reader(context, operand)
     orders = orders_through_memory(context.kernel, instruction)
@@ -268,7 +268,7 @@ def access_of(
 
 
 def load(context: Context, instruction: Instruction) -> Step:
-    """``ld``, ``ldu``: of any space, vectors as well; caches and policies have no effect."""
+    """Compiles ``ld``, ``ldu`` of any space, also vectors; caches, policies have no effect."""
     words = checked_words(instruction, _WORDS)
     destination, source = without_policy(instruction, instruction.operands, 2)
     targets = [writer(context, element) for element in elements_of(destination) or (destination,)]
@@ -295,7 +295,7 @@ def load(context: Context, instruction: Instruction) -> Step:
 
 
 def store(context: Context, instruction: Instruction) -> Step:
-    """``st``: to any space but const, vectors as well; caches and policies have no effect."""
+    """Compiles ``st`` to any space except const, also vectors; caches, policies have no effect."""
     words = checked_words(instruction, _WORDS - {"const"})
     target, source = without_policy(instruction, instruction.operands, 2)
     name = single_type(instruction)
@@ -327,7 +327,7 @@ def store(context: Context, instruction: Instruction) -> Step:
 def _report_lanes(
     frame: Frame, access: Access, lanes: Array, stored: tuple[Array, Array, Array]
 ) -> None:
-    """The finding PW434 if lanes of one warp stored different values at one place in shared memory.
+    """Reports PW434 if lanes of a warp stored different values at a place in shared memory.
 
     ``stored``: places, data, flags of the lanes whose data another lane has replaced.
     """
@@ -335,7 +335,7 @@ def _report_lanes(
     byte, arena = place * access.size, frame.arena
     lost &= (byte >= arena.shared) & (byte < arena.shared_end)
     writes = np.flatnonzero(np.isin(place, place[lost]))
-    writes = writes[np.lexsort((place[writes], lanes[writes] >> 5))]  # stable: lanes stay in order
+    writes = writes[np.lexsort((place[writes], lanes[writes] >> 5))]  # stable: lanes keep order
     before, after = writes[:-1], writes[1:]
     same = (place[before] == place[after]) & (lanes[before] >> 5 == lanes[after] >> 5)
     wrong = np.zeros(len(lanes), dtype=bool)
@@ -346,7 +346,7 @@ def _report_lanes(
 
 
 def policy(context: Context, instruction: Instruction) -> Step:
-    """``createpolicy``: a policy that says nothing; those who use it ignore it."""
+    """Compiles ``createpolicy``: the policy is empty, since its users ignore it."""
     checked_words(instruction, frozenset({"fractional", "range", "cvt", "global"}))
     target = writer(context, instruction.operands[0])
     return lambda frame: target(frame, np.zeros(frame.lanes, dtype=np.uint64))

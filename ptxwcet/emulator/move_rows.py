@@ -1,4 +1,4 @@
-"""Semantics of moves, packing and addresses (PTX ISA: mov, cvta, isspacep, mapa, getctarank)."""
+"""Defines semantics of moves, packing, addresses (PTX: mov, cvta, isspacep, mapa, getctarank)."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _move_each(
 
 
 def _part_width(name: str, count: int) -> int:
-    """Bits of each of ``count`` parts of a type. Raises Unsupported."""
+    """Returns the bits of each of ``count`` parts of a type. Raises Unsupported."""
     width = 8 * dtype_of(name).itemsize
     if name[0] != "b" or width % count or width // count not in (8, 16, 32):
         raise Unsupported(f"{count} parts of .{name}")
@@ -80,7 +80,7 @@ def _part_width(name: str, count: int) -> int:
 
 
 def _pack(context: Context, destination: Operand, parts: tuple[Operand, ...], name: str) -> Step:
-    """``mov`` of a vector into one register, the first part lowest."""
+    """Compiles ``mov`` of a vector into one register, the first part lowest."""
     width = _part_width(name, len(parts))
     target = writer(context, destination)
     reads = [_part_reader(context, part, width) for part in parts]
@@ -123,7 +123,7 @@ def _space(instruction: Instruction, words: frozenset[str]) -> str:
 
 
 def _convert_address(context: Context, instruction: Instruction) -> Step:
-    """``cvta``: an address of a space as a generic one, with ``.to`` the reverse."""
+    """Compiles ``cvta``: a generic address from one of a space, with ``.to`` the reverse."""
     words = restricted(instruction, frozenset(_SPACES) | {"to"})
     if types_of(instruction) != ["u64"]:
         raise Unsupported("addresses of 32 bits")
@@ -135,9 +135,9 @@ def _convert_address(context: Context, instruction: Instruction) -> Step:
 
 
 def _is_in_space(context: Context, instruction: Instruction) -> Step:
-    """``isspacep``: whether a generic address lies in the window of a space.
+    """Compiles ``isspacep``: whether a generic address is in the window of a space.
 
-    Global is what lies in no other window, kernel parameters included (PTX ISA, isspacep).
+    Global is every address outside the other windows, including parameters (PTX ISA, isspacep).
     """
     space = _space(instruction, restricted(instruction, frozenset(_SPACES)))
     parameters = [
@@ -173,7 +173,7 @@ def _within(index: Array, ranges: list[tuple[int, int]]) -> Array:
 
 
 def _require_single_blocks(context: Context) -> None:
-    """Raises Unsupported if the kernel asks for clusters of several blocks."""
+    """Raises Unsupported if the kernel requires clusters of several blocks."""
     for directive in context.kernel.performance:
         flagged = directive.keyword in (".explicitcluster", ".blocksareclusters")
         asked = directive.keyword == ".reqnctapercluster" and math.prod(directive.values) > 1
@@ -182,7 +182,7 @@ def _require_single_blocks(context: Context) -> None:
 
 
 def _map_address(context: Context, instruction: Instruction) -> Step:
-    """``mapa`` in a cluster of one block: the address itself for rank 0, else one outside all."""
+    """Compiles ``mapa`` in a cluster of one block: identity for rank 0, else an invalid address."""
     _require_single_blocks(context)
     restricted(instruction, frozenset({"shared::cluster"}))
     name = types_of(instruction)[-1]
@@ -193,7 +193,7 @@ def _map_address(context: Context, instruction: Instruction) -> Step:
 
 
 def _block_rank(context: Context, instruction: Instruction) -> Step:
-    """``getctarank`` in a cluster of one block: 0."""
+    """Compiles ``getctarank`` in a cluster of one block: 0."""
     _require_single_blocks(context)
     restricted(instruction, frozenset({"shared::cluster"}))
     name = types_of(instruction)[-1]
@@ -207,7 +207,7 @@ MOVE_ROWS: Rows = {
     "mapa": _map_address,
     "getctarank": _block_rank,
 }
-"""Rows for what moves bits unchanged, and for addresses."""
+"""The rows for moves of unchanged bits, and for addresses."""
 
 
 # --- Semantics of comparisons and selections (PTX ISA: set, setp, selp, slct, testp) --------------
@@ -221,7 +221,7 @@ _UNSIGNED: dict[str, Operation] = _SIGNED | {
     "lo": operator.lt, "ls": operator.le, "hi": operator.gt, "hs": operator.ge,
 }  # fmt: skip
 _FLOAT: dict[str, Operation] = _SIGNED | {
-    "ne": lambda a, b: (a < b) | (a > b),  # false if one is NaN
+    "ne": lambda a, b: (a < b) | (a > b),  # False if an operand is NaN.
     "equ": lambda a, b: ~((a < b) | (a > b)), "neu": operator.ne,
     "ltu": lambda a, b: ~(a >= b), "leu": lambda a, b: ~(a > b),
     "gtu": lambda a, b: ~(a <= b), "geu": lambda a, b: ~(a < b),
@@ -245,7 +245,7 @@ class _Comparison:
     combine: Callable[[Frame, Array], Array]
 
     def results(self, frame: Frame) -> list[Array]:
-        """The comparison of each part, not yet combined with the predicate operand."""
+        """Returns the comparison of each part, not yet combined with the predicate operand."""
         parts = zip(self.first, self.second, strict=True)
         return [self.compare(a(frame), b(frame)) for a, b in parts]
 
@@ -257,7 +257,7 @@ def _operations(name: str) -> dict[str, Operation]:
 
 
 def _numbers(context: Context, operand: Operand, name: str, ftz: bool) -> tuple[Read, ...]:
-    """Reads of an operand's numbers: one, or the lower and the upper half of a packed one."""
+    """Builds the reads of an operand: one number, or the lower and the upper half of a pair."""
     if name in ("f32", "f16") and ftz:
         value = reader(context, operand, name)
         return (lambda frame: flush(value(frame)),)
@@ -308,7 +308,7 @@ def _combination(
 
 
 def _set_predicate(context: Context, instruction: Instruction) -> Step:
-    """``setp``: ``p|q`` are the result and its inverse, of packed types the two halves' results."""
+    """Compiles ``setp``: ``p|q`` are the result and its inverse, or the results of both halves."""
     name = types_of(instruction)[-1]
     comparison = _comparison(context, instruction, name)
     destination = instruction.operands[0]
@@ -329,7 +329,7 @@ def _set_predicate(context: Context, instruction: Instruction) -> Step:
 
 
 def _set_number(context: Context, instruction: Instruction) -> Step:
-    """``set``: all ones or 0 for an integer type, else 1.0 or 0; in each half of packed types."""
+    """Compiles ``set``: all ones or 0 for integer types, else 1.0 or 0; per half if packed."""
     to, source = types_of(instruction)
     comparison = _comparison(context, instruction, source)
     target = writer(context, instruction.operands[0])
@@ -367,7 +367,7 @@ def _select(context: Context, instruction: Instruction) -> Step:
 
 
 def _select_by_sign(context: Context, instruction: Instruction) -> Step:
-    """``slct``: a if c >= 0 (-0 as well), b if it is negative or NaN."""
+    """Compiles ``slct``: a if c >= 0 (-0 as well), b if c is negative or NaN."""
     words = restricted(instruction, frozenset({"ftz"}))
     name, sign = types_of(instruction)
     if sign not in ("s32", "f32") or (words and sign != "f32"):
@@ -410,4 +410,4 @@ COMPARE_ROWS: Rows = {
     "slct": _select_by_sign,
     "testp": _test_property,
 }
-"""Rows for comparisons of all types."""
+"""The rows for comparisons of all types."""

@@ -1,4 +1,4 @@
-"""Compiled kernels: basic blocks cut after their barriers, each a list of steps."""
+"""Compiles kernels to nodes: basic blocks split after their barriers, each a list of steps."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FAMILIES = ("bar", "bar.cta", "barrier", "barrier.cta")
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """What ``bar.red`` computes of a predicate of all threads: ``popc``, ``and`` or ``or``."""
+    """The reduction of ``bar.red`` over a predicate of all threads: ``popc``, ``and`` or ``or``."""
 
     kind: str
     predicate: Read
@@ -83,7 +83,7 @@ class Node:
 
 
 def compile_nodes(context: Context, cfg: ControlFlowGraph, tree: DominatorTree) -> tuple[Node, ...]:
-    """The nodes of a kernel; node 0 is its entry.
+    """Compiles the nodes of a kernel; node 0 is its entry.
 
     Raises PtxwcetError with one PW410 for each instruction that is not supported.
     """
@@ -155,7 +155,7 @@ class _Compiler:
         labels = self._context.kernel.labels
         targets = [self._first[starts[labels[label]]] for label in instruction.targets]
         keys: Iterable[int] = range(len(targets))
-        if is_call:  # labels are those of the choice, a colon and the function
+        if is_call:  # a label is the call's choice, a colon and the function
             names = (label.rpartition(":")[2] for label in instruction.targets)
             keys = (self._context.symbols[name] for name in names)
         return Table(index, dict(zip(keys, targets, strict=True)), is_call)
@@ -216,7 +216,7 @@ class _Compiler:
 
 
 def _fault(instruction: Instruction, message: str) -> Step:
-    """A step that ends the run with a finding."""
+    """Builds a step that ends the run with a finding."""
 
     def step(frame: Frame) -> None:
         lane = int(np.flatnonzero(frame.active())[0])
@@ -226,7 +226,7 @@ def _fault(instruction: Instruction, message: str) -> Step:
 
 
 def _numbered(step: Step, index: int) -> Step:
-    """The step, which says first which instruction it is."""
+    """Builds a step that first records the index of its instruction."""
 
     def run(frame: Frame) -> None:
         assert frame.observation is not None
@@ -237,7 +237,7 @@ def _numbered(step: Step, index: int) -> Step:
 
 
 def guarded(step: Step, guard: Guard) -> Step:
-    """The step for the lanes whose guard holds."""
+    """Builds a step for the lanes whose guard holds."""
 
     def run(frame: Frame) -> None:
         outer = frame.mask

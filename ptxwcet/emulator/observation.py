@@ -1,7 +1,7 @@
-"""Memory accesses as the warps of a run execute them, told to an observer.
+"""Reports memory accesses to an observer, as the warps of a run execute them.
 
-Nothing is observed by default: then an access costs one comparison more, and steps are compiled as
-they are without (:mod:`ptxwcet.emulator.nodes`).
+By default an observer is absent: then an access costs one more comparison, and steps are compiled
+without observation (:mod:`ptxwcet.emulator.nodes`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _GLOBAL, _SHARED, _LOCAL, _CONST, _PARAM = range(len(_SPACES))
 
 
 class Observation:
-    """Turns what a group of warps accesses at once into an access of each warp and space.
+    """The conversion of an access by a group of warps to an access of each warp and space.
 
-    ``instruction`` is the index of the instruction that executes, ``block`` that of the block.
+    ``instruction`` is the index of the executed instruction, ``block`` the index of the block.
     """
 
     def __init__(self, observer: Observer, arena: Arena, threads: int) -> None:
@@ -27,12 +27,12 @@ class Observation:
         self._existing = [(1 << min(32, threads - 32 * warp)) - 1 for warp in range(warps)]
         self.instruction = self.block = 0
 
-    def note(self, active: Array, what: tuple[int, Array, Array]) -> None:
-        """Tells of an access: flags of the active lanes; bytes a lane, lanes, arena indices.
+    def note(self, active: Array, access: tuple[int, Array, Array]) -> None:
+        """Reports an access: flags of the active lanes; bytes per lane, lanes, arena indices.
 
         Cost: linear in the lanes of the block.
         """
-        size, lanes, index = what
+        size, lanes, index = access
         masks = np.packbits(active, bitorder="little").view(np.uint32)
         spaces = self._spaces(index)
         addresses = self._addresses(index, spaces)
@@ -56,11 +56,11 @@ class Observation:
                 )
 
     def _spaces(self, index: Array) -> Array:
-        """The space that each index lies in, whatever the instruction calls it."""
+        """Returns the space of each index, independent of the instruction's state space."""
         arena = self._arena
         spaces = np.full(len(index), _GLOBAL)
-        ranges = [(_CONST, *one) for one in arena.constant]
-        ranges += [(_PARAM, *one) for one in arena.parameters]
+        ranges = [(_CONST, *bounds) for bounds in arena.constant]
+        ranges += [(_PARAM, *bounds) for bounds in arena.parameters]
         ranges += [(_SHARED, arena.shared, arena.shared_end)]
         ranges += [(_LOCAL, arena.local, arena.local_end)]
         for space, first, end in ranges:
@@ -69,12 +69,12 @@ class Observation:
 
     def _addresses(self, index: Array, spaces: Array) -> Array:
         arena = self._arena
-        found = index + BASE
+        addresses = index + BASE
         origins = {_SHARED: arena.shared, _LOCAL: arena.local}
         if arena.constant:
             origins[_CONST] = arena.constant[0][0]
         for space, origin in origins.items():
-            found = np.where(spaces == space, index - origin, found)
+            addresses = np.where(spaces == space, index - origin, addresses)
         if arena.local_size:
-            found = np.where(spaces == _LOCAL, found % arena.local_size, found)
-        return found
+            addresses = np.where(spaces == _LOCAL, addresses % arena.local_size, addresses)
+        return addresses

@@ -1,9 +1,9 @@
-"""Asynchronous copies in flight: from their start until a wait that covers them.
+"""Tracks asynchronous copies in flight: from their start until a wait that covers them.
 
-The data are copied at the start, and the bytes are marked in the state of the memory: what is
-written (``INCOMING``) must be neither read nor written, what is read (``OUTGOING``) not written,
-before the wait. Groups are numbered for each thread and family; the open group has the number of
-committed ones.
+The data are copied at the start, and the bytes are marked in the state of the memory: target bytes
+(``INCOMING``) must be neither read nor written, source bytes (``OUTGOING``) not written, before the
+wait. Groups are numbered for each thread and family; the number of the open group is the count of
+committed groups.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from ptxwcet.support.records import dataclass
 INCOMING, OUTGOING = 4, 8
 _THREADS = 1024
 ONES = {1: 0x01, 2: 0x0101, 4: 0x01010101, 8: 0x0101010101010101}
-"""A byte of one in each byte of a number of so many bytes."""
+"""A number with a 1 in each byte, by its size in bytes."""
 BarrierPhase = tuple[int, int]
 """An mbarrier object by its arena index, and the parity of its phase."""
 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """Copies of one instruction, one row a thread.
+    """The copies of one instruction, one row per thread.
 
     ``family`` is ``thread`` (cp.async) or ``bulk``; ``source`` and ``target`` are arena indices in
-    units of ``unit`` bytes, 0 for what is not read. ``phase`` waits for it if no group does.
+    units of ``unit`` bytes, 0 for bytes that are not read. ``phase`` waits for it if no group does.
     """
 
     family: str
@@ -41,7 +41,7 @@ class Copy:
     phase: BarrierPhase | None = None
 
     def rows(self, flags: Array) -> Copy:
-        """The copies of the threads that have a flag."""
+        """Returns the copies of the threads that have a flag."""
         return replace(
             self,
             lanes=self.lanes[flags],
@@ -68,7 +68,7 @@ class PendingCopies:
         self._open = {name: np.zeros(_THREADS, dtype=np.int64) for name in ("thread", "bulk")}
 
     def open_groups(self, family: str, lanes: Array) -> Array:
-        """The numbers of the groups that the threads would commit next."""
+        """Returns the numbers of the groups that the threads would commit next."""
         return self._open[family][lanes]
 
     def add(self, copy: Copy) -> None:
@@ -77,11 +77,11 @@ class PendingCopies:
         self._mark(copy, True)
 
     def commit(self, family: str, lanes: Array) -> None:
-        """The copies of the threads since their last commit become a group."""
+        """Commits the copies of the threads since their last commit as a group."""
         self._open[family][lanes] += 1
 
     def wait(self, family: str, lanes: Array, allowed: int) -> list[Copy]:
-        """Ends, for each thread, all groups but the last ``allowed``; gives what ended."""
+        """Ends each thread's groups except the last ``allowed``; returns the ended copies."""
         limit = np.full(_THREADS, -1, dtype=np.int64)
         limit[lanes] = self._open[family][lanes] - allowed
         return self._end(
@@ -89,7 +89,7 @@ class PendingCopies:
         )
 
     def release_sources(self, lanes: Array, allowed: int) -> None:
-        """``wait_group.read`` of bulk copies: their sources may be written again."""
+        """Executes ``wait_group.read`` of bulk copies: their sources may be written again."""
         limit = np.full(_THREADS, -1, dtype=np.int64)
         limit[lanes] = self._open["bulk"][lanes] - allowed
         read = self._end(lambda copy: (copy.groups < limit[copy.lanes]) & _is(copy, "bulk"))
@@ -97,7 +97,7 @@ class PendingCopies:
             self.add(replace(copy, source=np.zeros_like(copy.source)))
 
     def hand_over(self, lanes: Array, phase: BarrierPhase) -> None:
-        """``cp.async.mbarrier.arrive``: a phase waits for the copies that the threads started."""
+        """Executes ``cp.async.mbarrier.arrive``: a phase now waits for the threads' copies."""
         chosen = np.zeros(_THREADS, dtype=bool)
         chosen[lanes] = True
         moved = self._end(lambda copy: chosen[copy.lanes] & _is(copy, "thread"))
@@ -105,7 +105,7 @@ class PendingCopies:
             self.add(replace(copy, phase=phase))
 
     def finish(self, phase: BarrierPhase) -> list[Copy]:
-        """Somebody has waited for a phase; gives the copies that ended with it."""
+        """Ends the copies of a phase that was waited for, and returns them."""
         return self._end(lambda copy: np.full(len(copy.lanes), copy.phase == phase))
 
     def _end(self, ended: Callable[[Copy], Array]) -> list[Copy]:

@@ -1,9 +1,9 @@
-"""Races on shared memory: who has accessed which byte, and which accesses are ordered.
+"""Detects data races on shared memory from the accesses to each byte, and their order.
 
 Two accesses of different warps to one byte race if one of them writes, neither is ordered before
 the other, and not both are strong (atomic operations, accesses that are ``.volatile`` or ordered).
-:class:`EpochRaces` knows barriers of the whole block only and keeps a byte for each kind of access;
-:class:`ClockRaces` orders any warps by vector clocks and keeps a number for each warp and byte.
+:class:`EpochRaces` models only barriers of the whole block, with a byte for each kind of access;
+:class:`ClockRaces` orders any warps by vector clocks, with a number for each warp and byte.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ptxwcet.ir.kernel import Instruction, Kernel
 from ptxwcet.ir.op_classes import ControlEffect, OpClass, Space
 
 WRITE, READ, STRONG, STRONG_READ = 0, 1, 2, 3
-"""Kinds of accesses; ``STRONG`` writes too."""
+"""The kinds of accesses; ``STRONG`` writes too."""
 
 _CONFLICTS = {
     WRITE: (WRITE, READ, STRONG, STRONG_READ),
@@ -35,30 +35,31 @@ class Races(Protocol):
     """The history of a block's accesses. Cells are byte offsets in shared memory."""
 
     def access(self, kind: int, warp: Array, cell: Array, size: int) -> Array | None:
-        """Notes an access of ``size`` aligned bytes a lane; flags of those that race, or None."""
+        """Records an access of ``size`` aligned bytes per lane; returns flags of races, or None."""
 
     def complete(self, warp: Array, cells: Array) -> None:
-        """Notes bytes that an asynchronous copy of a warp has written by now."""
+        """Records bytes that an asynchronous copy of a warp has written by now."""
 
     def forget(self) -> None:
-        """A barrier of the whole block: all accesses so far are ordered before all later ones."""
+        """Orders all accesses so far before all later ones: a barrier of the whole block."""
 
     def order(self, warps: Sequence[int]) -> None:
-        """A barrier of some warps: their accesses so far are before the later ones of them all."""
+        """Orders accesses of the warps so far before all their later ones: a partial barrier."""
 
     def release(self, key: Hashable, warps: Sequence[int]) -> None:
-        """The accesses of warps so far are before what acquires ``key`` after this."""
+        """Orders the warps' accesses so far before all later acquires of ``key``."""
 
     def acquire(self, key: Hashable, warps: Sequence[int]) -> None:
-        """What was released to ``key`` is before the later accesses of the warps."""
+        """Orders the accesses released to ``key`` before the later accesses of the warps."""
 
     def drop(self, key: Hashable) -> None:
-        """Forgets what was released to ``key``."""
+        """Forgets the accesses released to ``key``."""
 
 
 class EpochRaces:
-    """Accesses since the last barrier of the block: for each byte and kind of access nobody (0), a
-    warp (its number plus one) or several. Knows no other order."""
+    """Accesses since the last barrier of the block: for each byte and kind of access no warp (0), a
+    warp (its number plus one) or several. It models no other order.
+    """
 
     def __init__(self, size: int, warps: int) -> None:
         self._alone = warps == 1
@@ -67,7 +68,7 @@ class EpochRaces:
         self._used = [False] * len(_CONFLICTS)
 
     def access(self, kind: int, warp: Array, cell: Array, size: int) -> Array | None:
-        """See :class:`Races`."""
+        """Records an access, as :class:`Races` states."""
         if self._alone:
             return None
         tag, place = warp + 1, cell // size
@@ -100,52 +101,52 @@ class EpochRaces:
             return
         joined = np.where((before == 0) | (before == mine), mine, several)
         tags[place] = joined
-        mixed = tags[place] != joined  # warps that share a cell in this very access
+        mixed = tags[place] != joined  # warps that share a cell in this access
         if mixed.any():
             tags[place[mixed]] = several
 
     def complete(self, warp: Array, cells: Array) -> None:
-        """See :class:`Races`."""
+        """Records a completed copy, as :class:`Races` states."""
         self._used[WRITE] = True
         self._tags[WRITE][1][cells] = warp + 1
 
     def forget(self) -> None:
-        """See :class:`Races`."""
+        """Records a block barrier, as :class:`Races` states."""
         for kind, tags in enumerate(self._tags):
             if self._used[kind]:
                 tags[1].fill(0)
         self._used = [False] * len(_CONFLICTS)
 
     def order(self, warps: Sequence[int]) -> None:
-        """Knows no order of some warps: kernels that have it use :class:`ClockRaces`."""
+        """Ignores orders of some warps: kernels that have them use :class:`ClockRaces`."""
 
     def release(self, key: Hashable, warps: Sequence[int]) -> None:
-        """See :meth:`order`."""
+        """Ignores the order, as :meth:`order` does."""
 
     def acquire(self, key: Hashable, warps: Sequence[int]) -> None:
-        """See :meth:`order`."""
+        """Ignores the order, as :meth:`order` does."""
 
     def drop(self, key: Hashable) -> None:
-        """See :meth:`order`."""
+        """Ignores the order, as :meth:`order` does."""
 
 
-def _foreign(found: Array, mine: Array, tag: Array, size: int) -> Array | None:
-    """Flags of the accesses of which a byte is another warp's, None if there is none."""
-    wrong = (found != 0) & (found != mine)
+def _foreign(tags: Array, mine: Array, tag: Array, size: int) -> Array | None:
+    """Returns flags of the accesses with a byte of another warp, or None without any."""
+    wrong = (tags != 0) & (tags != mine)
     if not wrong.any():
         return None
-    if size > 1:  # some bytes nobody's, others this warp's: not foreign
+    if size > 1:  # Bytes without an access, or of this warp, are not foreign.
         rows = np.flatnonzero(wrong)
-        single = np.ascontiguousarray(found[rows]).view(np.uint8).reshape(-1, size)
+        single = np.ascontiguousarray(tags[rows]).view(np.uint8).reshape(-1, size)
         own = tag[rows, None]
         wrong[rows] = ((single != 0) & (single != own)).any(axis=1)
     return wrong if wrong.any() else None
 
 
 class ClockRaces:
-    """Vector clocks of the warps, and the times of the last accesses to each byte: of the last
-    write, and of the last access of each other kind of each warp. An access is ordered before those
-    of a warp if that warp's clock of the access's warp has reached its time."""
+    """Vector clocks of the warps, and for each byte the time of the last write and of each warp's
+    last access of any other kind. An access is ordered before a warp's accesses if that
+    warp's clock of the access's warp has reached its time."""
 
     def __init__(self, size: int, warps: int) -> None:
         self._all = range(warps)
@@ -159,7 +160,7 @@ class ClockRaces:
         self._keys: dict[Hashable, Array] = {}
 
     def access(self, kind: int, warp: Array, cell: Array, size: int) -> Array | None:
-        """See :class:`Races`."""
+        """Records an access, as :class:`Races` states."""
         cells = cell[:, None] + np.arange(size)
         own = warp[:, None]
         bad = np.zeros(len(cell), dtype=bool)
@@ -185,36 +186,36 @@ class ClockRaces:
         self._written[cells] = self._clock[warp, warp]
 
     def complete(self, warp: Array, cells: Array) -> None:
-        """See :class:`Races`."""
+        """Records a completed copy, as :class:`Races` states."""
         self._used[WRITE] = True
         self._write(warp, cells)
 
     def forget(self) -> None:
-        """See :class:`Races`."""
+        """Records a block barrier, as :class:`Races` states."""
         self.order(self._all)
 
     def order(self, warps: Sequence[int]) -> None:
-        """See :class:`Races`."""
+        """Records a barrier of some warps, as :class:`Races` states."""
         rows = np.array(warps)
         self._clock[rows] = self._clock[rows].max(axis=0)
         self._clock[rows, rows] += 1
 
     def release(self, key: Hashable, warps: Sequence[int]) -> None:
-        """See :class:`Races`."""
+        """Records a release, as :class:`Races` states."""
         rows = np.array(warps)
-        known = self._clock[rows].max(axis=0)
+        latest = self._clock[rows].max(axis=0)
         before = self._keys.get(key)
-        self._keys[key] = known if before is None else np.maximum(before, known)
+        self._keys[key] = latest if before is None else np.maximum(before, latest)
         self._clock[rows, rows] += 1
 
     def acquire(self, key: Hashable, warps: Sequence[int]) -> None:
-        """See :class:`Races`."""
+        """Records an acquire, as :class:`Races` states."""
         if key in self._keys:
-            rows = np.array(warps, dtype=np.intp)  # none, if all that arrived have gone on
+            rows = np.array(warps, dtype=np.intp)  # empty if all that arrived have continued
             self._clock[rows] = np.maximum(self._clock[rows], self._keys[key])
 
     def drop(self, key: Hashable) -> None:
-        """See :class:`Races`."""
+        """Drops a key, as :class:`Races` states."""
         self._keys.pop(key, None)
 
 
@@ -223,10 +224,10 @@ _STRONG = frozenset({"volatile", "relaxed", "mmio"})
 
 
 def orders_through_memory(kernel: Kernel, instruction: Instruction) -> bool:
-    """Whether it takes or hands over an order at an address that may be shared memory.
+    """Returns whether it acquires or releases an order at a possible shared address.
 
-    Accesses that say so do; strong ones and atomic operations do in a kernel with fences, wherever
-    these stand: an order too many, rather than a race that is none.
+    Accesses with such a modifier do; strong ones and atomic operations do in a kernel with fences,
+    wherever these are: a superfluous order is preferred to a false race.
     """
     name = instruction.opcode.name if instruction.opcode else ""
     if name not in ("ld", "st", "atom", "red"):
@@ -241,11 +242,11 @@ def orders_through_memory(kernel: Kernel, instruction: Instruction) -> bool:
 
 @lru_cache(maxsize=8)
 def _has_fence(kernel: Kernel) -> bool:
-    return any(one.op_class is OpClass.FENCE for one in kernel.instructions)
+    return any(instruction.op_class is OpClass.FENCE for instruction in kernel.instructions)
 
 
 def orders_some_warps(kernel: Kernel) -> bool:
-    """Whether an instruction of the kernel orders some warps of a block, but not all."""
+    """Returns whether an instruction of the kernel orders some warps of a block, but not all."""
     return any(_orders_some(kernel, instruction) for instruction in kernel.instructions)
 
 

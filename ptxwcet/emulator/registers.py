@@ -1,4 +1,4 @@
-"""Registers as vectors over the lanes of a block, and typed access to them.
+"""Represents registers as vectors over the lanes of a block, with typed access.
 
 A register holds bit patterns (``uint16``, ``uint32``, ``uint64``, predicates ``bool``). An operand
 read at a type is a view of these, cut to the width of the type; a result narrower than its register
@@ -25,7 +25,7 @@ Step = Callable[["Frame"], None]
 
 
 class Unsupported(Exception):
-    """The instruction has no semantics here; carries what exactly."""
+    """An instruction without semantics here; the argument names the unsupported part."""
 
 
 class Stop(Exception):
@@ -34,10 +34,10 @@ class Stop(Exception):
 
 @dataclass(slots=True)
 class Frame:
-    """The running block: registers, the mask of the group that executes now, memory, findings.
+    """The running block: registers, the mask of the executing group, memory, findings.
 
-    ``mask`` is None if all lanes are active and none is padding. ``live`` gives the flags of the
-    lanes that have not ended and do not stand right before their end.
+    ``mask`` is None if all lanes are active and none is padding. ``live`` returns the flags of the
+    lanes that have not ended and have an instruction left before their end.
     """
 
     lanes: int
@@ -56,7 +56,7 @@ class Frame:
     all_lanes: Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def active(self) -> Array:
-        """The bool mask of the active lanes."""
+        """Returns the bool mask of the active lanes."""
         return np.ones(self.lanes, dtype=bool) if self.mask is None else self.mask
 
     def report(self, code: str, message: str, instruction: Instruction, place: Place) -> None:
@@ -76,7 +76,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a finding is."""
+    """The place of a finding."""
 
     thread: int
     address: int | None = None
@@ -85,10 +85,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What compiling an instruction needs: the kernel and the addresses of its symbols.
+    """The inputs of the compilation of an instruction: the kernel and its symbols' addresses.
 
     ``place`` counts the instructions before it in its node: clocks advance within a node too.
-    ``is_observed``: steps tell the observation which instruction they are.
+    ``is_observed``: steps record their instruction for the observation.
     """
 
     kernel: Kernel
@@ -102,7 +102,7 @@ _DTYPES = {"f16": "f2", "f32": "f4", "f64": "f8", "pred": "?"}
 
 
 def dtype_of(type_name: str) -> np.dtype[np.generic]:
-    """The numpy type of a PTX type: b and u are unsigned. Raises Unsupported."""
+    """Returns the numpy type of a PTX type: b and u are unsigned. Raises Unsupported."""
     if type_name in _DTYPES:
         return np.dtype(_DTYPES[type_name])
     kind, width = type_name[0], type_name[1:]
@@ -112,14 +112,14 @@ def dtype_of(type_name: str) -> np.dtype[np.generic]:
 
 
 def register_dtype(type_name: str) -> np.dtype[np.generic]:
-    """The storage of a register of a type. Raises Unsupported."""
+    """Returns the storage type of a register of a type. Raises Unsupported."""
     if type_name == "pred":
         return np.dtype("?")
     return np.dtype(f"u{dtype_of(type_name).itemsize}")
 
 
 def literal(value: Immediate, dtype: np.dtype[np.generic]) -> Array:
-    """The literal at a type, as an array of no dimension; ``0f`` and ``0d`` keep their bits."""
+    """Returns the literal at a type, a 0-dimensional array; ``0f`` and ``0d`` keep their bits."""
     number = value.value
     if dtype.kind == "b":
         return np.array(bool(number))
@@ -147,7 +147,7 @@ def _float_literal(text: str, number: float, dtype: np.dtype[np.generic]) -> Arr
 
 
 def reader(context: Context, operand: Operand, type_name: str) -> Read:
-    """A function that gives the operand's value at a type, one element a lane or one for all."""
+    """Returns a function that reads an operand at a type: an element per lane, or one for all."""
     dtype = dtype_of(type_name)
     if isinstance(operand, Register):
         return _register_reader(context, operand.name, dtype)
@@ -194,7 +194,7 @@ def _register_reader(context: Context, name: str, dtype: np.dtype[np.generic]) -
 
 
 def writer(context: Context, operand: Operand) -> Callable[[Frame, Array], None]:
-    """A function that writes a typed result under the frame's mask."""
+    """Returns a function that writes a typed result under the frame's mask."""
     if type(operand).__name__ == "Sink":
         return lambda frame, value: None
     if not isinstance(operand, Register):
@@ -220,8 +220,8 @@ def writer(context: Context, operand: Operand) -> Callable[[Frame, Array], None]
 
 
 CLOCKS = ("%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi")
-"""Registers that count warp instructions of the launch here: they grow, and are no time. Two
-instructions that a warp executes one after the other never read the same count."""
+"""Registers that count warp instructions of the launch here: they grow, and do not measure time.
+Two consecutive instructions of a warp never read the same count."""
 
 SPECIALS = tuple(
     [
@@ -238,7 +238,7 @@ SPECIALS = tuple(
 
 
 def special_registers(launch: EmulatedLaunch, index: int, lanes: int) -> dict[str, Array]:
-    """The values of :data:`SPECIALS` in block ``index`` (x fastest)."""
+    """Returns the values of :data:`SPECIALS` in block ``index`` (x fastest)."""
     thread = np.arange(lanes, dtype=np.uint32)
     lane = thread & np.uint32(31)
     equal = np.uint32(1) << lane

@@ -1,4 +1,4 @@
-"""Files that a run writes, whole or not at all: arrays, and executed paths.
+"""Writes files of results completely or not at all: arrays, and executed paths.
 
 Paths are JSON lines: a header, the paths, the warps (docs/launch-files.md).
 """
@@ -20,11 +20,11 @@ from ptxwcet.ir.kernel import Kernel
 from ptxwcet.support.array_files import Array
 from ptxwcet.support.whole_files import whole_file
 
-_FIRST_DAY = (1980, 1, 1, 0, 0, 0)  # zip's earliest date: the same arrays make the same file
+_FIRST_DAY = (1980, 1, 1, 0, 0, 0)  # zip's earliest date: equal arrays make equal files
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Writes a ``.npz`` that ``numpy.load`` reads, an entry an array, in order.
+    """Writes a ``.npz`` that ``numpy.load`` reads, an entry per array, in order.
 
     Raises PtxwcetError (PW429). Cost: linear in the arrays.
     """
@@ -42,11 +42,11 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 SCHEMA = 1
-"""Schema number of the format."""
+"""The schema number of the format."""
 
 
 def path_lines(execution: Execution, block: Dim3, grid: Dim3, file: str) -> Iterator[str]:
-    """The lines, without their ends. Cost: linear in the distinct paths and in the warps."""
+    """Yields lines without their ends. Cost: linear in the distinct paths and in the warps."""
     yield _json(
         {
             "schema": SCHEMA,
@@ -57,7 +57,7 @@ def path_lines(execution: Execution, block: Dim3, grid: Dim3, file: str) -> Iter
             "basic_blocks": _basic_blocks(execution.kernel),
         }
     )
-    numbers: dict[int, int] = {}  # by identity: equal paths are one object
+    numbers: dict[int, int] = {}  # by identity: equal paths are the same object
     for warp in execution.paths:
         number = numbers.get(id(warp.body))
         if number is None:

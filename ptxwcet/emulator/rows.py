@@ -1,4 +1,4 @@
-"""What the tables of semantics are made of: builders that compile an instruction to a step."""
+"""Defines the elements of the tables of semantics: builders of an instruction's step."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ FLOATS = frozenset({"f16", "f16x2", "bf16", "bf16x2", "f32", "f32x2", "f64"})
 
 
 def types_of(instruction: Instruction) -> list[str]:
-    """The type modifiers in order."""
+    """Returns the type modifiers in order."""
     return [modifier for modifier in instruction.modifiers if is_type(modifier)]
 
 
 def restricted(instruction: Instruction, allowed: frozenset[str]) -> frozenset[str]:
-    """The modifiers that are no types. Raises Unsupported for one that is not ``allowed``."""
+    """Returns the modifiers except types. Raises Unsupported for one that is not ``allowed``."""
     words = frozenset(word for word in instruction.modifiers if not is_type(word))
     if words - allowed:
         raise Unsupported("modifier ." + ", .".join(sorted(words - allowed)))
@@ -32,7 +32,7 @@ def restricted(instruction: Instruction, allowed: frozenset[str]) -> frozenset[s
 
 
 def elements_of(operand: Operand) -> tuple[Operand, ...] | None:
-    """The parts of a vector operand; None for another one."""
+    """Returns the parts of a vector operand; None for any other operand."""
     if isinstance(operand, WholeVector):
         return tuple(Register(name) for name in operand.members)
     return operand.elements if isinstance(operand, Vector) else None
@@ -41,7 +41,7 @@ def elements_of(operand: Operand) -> tuple[Operand, ...] | None:
 def apply(
     context: Context, instruction: Instruction, operation: Operation, read_types: tuple[str, ...]
 ) -> Step:
-    """A step that applies an operation to all lanes and writes under the mask."""
+    """Builds a step that applies an operation to all lanes and writes under the mask."""
     destination, *sources = instruction.operands
     if len(sources) != len(read_types):
         raise Unsupported(f"{len(sources)} source operands")
@@ -55,5 +55,5 @@ def apply(
 
 
 def nothing(context: Context, instruction: Instruction) -> Step:
-    """A row for what has no effect on values: hints and fences."""
+    """Builds a step without effect, for hints and fences."""
     return lambda frame: None

@@ -1,6 +1,6 @@
-"""The table opcode -> semantics: a row compiles an instruction to a step over the frame.
+"""Maps opcodes to semantics: a row compiles an instruction to a step over the frame.
 
-A new opcode is a new row of the table of its kind (``*_rows.py``). Control flow and barriers are
+A new opcode is a new row of the table of its kind (``*_rows.py``). Control flow and barriers have
 no rows: see :mod:`ptxwcet.emulator.nodes`.
 """
 
@@ -31,7 +31,7 @@ _MEMORY_ROWS: Rows = {
     "applypriority": nothing,
     "createpolicy": policy,
 }
-"""Memory accesses in program order, and what only hints at them."""
+"""Memory accesses in program order, and their hints."""
 
 _ASYNC_ROWS: Rows = {
     "cp.async": async_copies.copy_async,
@@ -68,7 +68,7 @@ _WARP_ROWS: Rows = {
     "redux": warp_ops.reduce_warp,
     "elect": warp_ops.elect,
 }
-"""Exchanges between the lanes of a warp, and what only hints at when it runs."""
+"""Exchanges between the lanes of a warp, and hints that only affect scheduling."""
 
 _MATRIX_ROWS: Rows = {
     "mma": matrix_products.multiply,
@@ -84,8 +84,8 @@ _MATRIX_ROWS: Rows = {
 def _by_type(integers: Builder, floats: Builder) -> Builder:
     def build(context: Context, instruction: Instruction) -> Step:
         names = types_of(instruction)
-        row = floats if names and names[-1] in FLOATS else integers
-        return row(context, instruction)
+        builder = floats if names and names[-1] in FLOATS else integers
+        return builder(context, instruction)
 
     return build
 

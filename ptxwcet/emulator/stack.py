@@ -1,4 +1,4 @@
-"""The SIMT stack of a warp: where which lanes go on, and where they meet again."""
+"""Models the SIMT stack of a warp: the nodes of its lanes, and their reconvergence points."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ EXIT = -1
 
 @dataclass(slots=True)
 class Entry:
-    """Lanes ``mask`` stand at ``node``; at ``meet`` they join the entry below."""
+    """The lanes ``mask`` at ``node``; at ``meet`` they reconverge with the entry below."""
 
     node: int
     mask: int
@@ -19,7 +19,7 @@ class Entry:
 
 
 class Stack:
-    """Entries from the bottom; the top one executes."""
+    """Entries from the bottom; the top entry executes."""
 
     def __init__(self, entry: int, mask: int) -> None:
         self.entries = [Entry(entry, mask, EXIT)]
@@ -30,18 +30,18 @@ class Stack:
         return self.entries[0].mask if self.entries else 0
 
     def go(self, node: int) -> None:
-        """All lanes of the top go to a node."""
+        """Moves all lanes of the top to a node."""
         self.entries[-1].node = node
         self._settle()
 
     def branch(self, taken: int, target: int, other: int, meet: int) -> None:
-        """Lanes ``taken`` of the top go to ``target``, the rest to ``other``; they meet again."""
+        """Sends the top's lanes ``taken`` to ``target``, the rest to ``other``, until ``meet``."""
         self.scatter({target: taken} if taken else {}, other, meet)
 
     def scatter(self, sides: Mapping[int, int], other: int, meet: int) -> None:
-        """The lanes of each side of the top go to its node, the rest to ``other``.
+        """Sends the lanes of each side of the top to its node, the rest to ``other``.
 
-        Sides run one after the other, the first one first and the rest last.
+        Sides run one after the other, in order, and the rest last.
         """
         top = self.entries[-1]
         rest = top.mask
@@ -63,13 +63,13 @@ class Stack:
         self._settle()
 
     def end(self, lanes: int) -> None:
-        """The lanes have ended, wherever they stand."""
+        """Removes lanes that have ended from all entries."""
         for entry in self.entries:
             entry.mask &= ~lanes
         self.entries = [entry for entry in self.entries if entry.mask]
 
     def _settle(self) -> None:
-        """Drops what has arrived: sides at their meeting, lanes at the exit."""
+        """Drops completed entries: sides at their reconvergence point, lanes at the exit."""
         while self.entries:
             top = self.entries[-1]
             if top.node == EXIT:

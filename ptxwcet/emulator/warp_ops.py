@@ -1,4 +1,4 @@
-"""Exchanges within a warp: shfl, vote, match, activemask, elect and redux (PTX ISA)."""
+"""Executes exchanges within a warp: shfl, vote, match, activemask, elect and redux (PTX ISA)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BY_TYPE = {
 
 
 def reduce_warp(context: Context, instruction: Instruction) -> Step:
-    """``redux.sync``; of f32 ``min`` and ``max``, with ``.abs`` and ``.NaN``."""
+    """Compiles ``redux.sync``; for f32 ``min`` and ``max``, with ``.abs`` and ``.NaN``."""
     words = restricted(instruction, frozenset(_OPERATIONS) | {"sync", "abs", "NaN"})
     name = types_of(instruction)[-1]
     kinds = [word for word in words if word in _BY_TYPE.get(name, ())]
@@ -58,7 +58,7 @@ def reduce_warp(context: Context, instruction: Instruction) -> Step:
 
 
 def _reduced(values: Array, chosen: Array, kind: str) -> Array:
-    """The reduction for each row of ``chosen``, the flags of its warp's lanes."""
+    """Returns the reduction for each row of ``chosen``, the flags of its warp's lanes."""
     limits = np.iinfo(values.dtype.str)
     neutral = {"min": limits.max, "max": limits.min, "and": limits.max}.get(kind, 0)
     rows = np.repeat(values.reshape(-1, 32), 32, axis=0)
@@ -68,7 +68,7 @@ def _reduced(values: Array, chosen: Array, kind: str) -> Array:
 
 
 def _extreme(bits: Array, chosen: Array, kind: str, options: frozenset[str]) -> Array:
-    """Least or greatest number, -0 below +0; NaN where all are NaN, with ``.NaN`` where one is."""
+    """Returns the extremum, -0 below +0; NaN if all are NaN, with ``.NaN`` if any is."""
     if "abs" in options:
         bits = bits & ~_SIGN
     nan = np.repeat((bits & ~_SIGN > 0x7F800000).reshape(-1, 32), 32, axis=0)
@@ -84,11 +84,11 @@ _SHUFFLES = frozenset({"up", "down", "bfly", "idx"})
 
 
 def _mode(instruction: Instruction, modes: frozenset[str], types: frozenset[str]) -> str:
-    """The one mode among the modifiers. Raises Unsupported for others and for other types."""
-    found = restricted(instruction, modes | {"sync"}) - {"sync"}
-    if len(found) != 1 or not set(types_of(instruction)) <= types:
+    """Returns the only mode among the modifiers. Raises Unsupported for others and other types."""
+    modes_here = restricted(instruction, modes | {"sync"}) - {"sync"}
+    if len(modes_here) != 1 or not set(types_of(instruction)) <= types:
         raise Unsupported("this form")
-    return min(found)
+    return min(modes_here)
 
 
 def _two(operand: Operand) -> tuple[Operand, Operand | None]:
@@ -96,10 +96,10 @@ def _two(operand: Operand) -> tuple[Operand, Operand | None]:
 
 
 def shuffle(context: Context, instruction: Instruction) -> Step:
-    """``shfl``: a lane out of its segment keeps its own value.
+    """Compiles ``shfl``: a lane out of its segment keeps its own value.
 
-    Reading a lane that takes no part is undefined (finding PW437); here it gives what that lane's
-    register holds.
+    Reading a lane that does not participate is undefined (finding PW437); here it reads that lane's
+    register.
     """
     mode = _mode(instruction, _SHUFFLES, frozenset({"b32"}))
     destination, source, other, clamp, *mask = instruction.operands
@@ -129,7 +129,7 @@ def shuffle(context: Context, instruction: Instruction) -> Step:
 def _origin(
     context: Context, mode: str, other: Operand, clamp: Operand
 ) -> Callable[[Frame], tuple[Array, Array]]:
-    """The thread that each lane reads, and whether it lies within the segment."""
+    """Returns the thread that each lane reads, and whether it is within the segment."""
     amount, segment = reader(context, other, "u32"), reader(context, clamp, "u32")
     thread = np.arange(context.lanes, dtype=np.int64)
     lane, warp = thread & 31, thread & ~31
@@ -161,7 +161,7 @@ def _origin(
 
 
 def vote(context: Context, instruction: Instruction) -> Step:
-    """``vote``: all, any, uni, ballot over the lanes that take part."""
+    """Compiles ``vote``: all, any, uni, ballot over the participating lanes."""
     modes = frozenset({"all", "any", "uni", "ballot"})
     mode = _mode(instruction, modes, frozenset({"pred", "b32"}))
     destination, source, *mask = instruction.operands
@@ -186,15 +186,15 @@ def vote(context: Context, instruction: Instruction) -> Step:
 
 
 def active_mask(context: Context, instruction: Instruction) -> Step:
-    """``activemask.b32``: the lanes of the warp that execute it together."""
+    """Compiles ``activemask.b32``: the lanes of the warp that execute it together."""
     target = writer(context, instruction.operands[0])
     return lambda frame: target(frame, ballots(frame.active()))
 
 
 def match(context: Context, instruction: Instruction) -> Step:
-    """``match.any``: the lanes with the same value.
+    """Compiles ``match``: for ``match.any`` the lanes with the same value.
 
-    ``match.all``: all that take part if they have the same value, else none; and whether they have.
+    For ``match.all`` all participating lanes if they have the same value, else none; and whether.
     """
     mode = _mode(instruction, frozenset({"any", "all"}), frozenset({"b32", "b64"}))
     destination, source, mask = instruction.operands
@@ -223,7 +223,7 @@ def match(context: Context, instruction: Instruction) -> Step:
 
 
 def elect(context: Context, instruction: Instruction) -> Step:
-    """``elect.sync``: the lowest lane that takes part; PTX leaves open which one it is."""
+    """Compiles ``elect.sync``: the lowest participating lane; PTX leaves the choice open."""
     restricted(instruction, frozenset({"sync"}))
     destination, mask = instruction.operands
     if not isinstance(destination, Pair):
@@ -243,7 +243,7 @@ def elect(context: Context, instruction: Instruction) -> Step:
 
 
 def synchronise(context: Context, instruction: Instruction) -> Step:
-    """``bar.warp.sync``: lanes run in step here, so only that they come together is checked."""
+    """Compiles ``bar.warp.sync``: lanes run in lockstep here, so only participation is checked."""
     group = together(context, instruction, instruction.operands[0])
 
     def step(frame: Frame) -> None:
@@ -262,12 +262,12 @@ FULL = np.uint32(0xFFFFFFFF)
 
 
 def ballots(flags: Array) -> Array:
-    """Each lane's warp's flags as a word."""
+    """Returns each lane's warp's flags as a word."""
     return np.repeat(np.packbits(flags, bitorder="little").view(np.uint32), 32)
 
 
 def members(words: Array) -> Array:
-    """Words as flags: row i says which lanes of its warp are in the word of lane i."""
+    """Returns words as flags: row i has the lanes of its warp that are in the word of lane i."""
     flags: Array = words[:, None] & BITS != 0
     return flags
 
@@ -275,10 +275,10 @@ def members(words: Array) -> Array:
 def together(
     context: Context, instruction: Instruction, mask: Operand | None
 ) -> Callable[[Frame], Array]:
-    """The lanes that take part together with each lane: the active ones of its member mask.
+    """Returns the lanes that participate with each lane: the active ones of its member mask.
 
-    Without a mask (forms without ``.sync``) these are all active lanes. PTX leaves undefined what
-    happens if a lane that executes it is not in its own mask, or if a lane of the mask that has
+    Without a mask (forms without ``.sync``) these are all active lanes. PTX leaves the behaviour
+    undefined if a lane that executes it is not in its own mask, or if a lane of the mask that has
     not ended does not execute it with the same mask: finding PW437.
     """
     if mask is None:
@@ -323,6 +323,6 @@ def _check_same(frame: Frame, instruction: Instruction, active: Array, words: Ar
 
 
 def report(frame: Frame, instruction: Instruction, wrong: Array, message: str) -> None:
-    """The finding PW437 at the first lane of those that are wrong."""
+    """Reports PW437 at the first lane that is wrong."""
     lane = int(np.flatnonzero(wrong)[0])
     frame.report("PW437", message, instruction, Place(lane, None, False))

@@ -23,8 +23,6 @@ Outcome = tuple[int, bool]
 
 WARP_SIZE = 32
 MAX_BLOCK_THREADS = 1024
-MOST_DYNAMIC_SHARED = 1 << 20
-"""Most bytes of shared memory that a launch is asked for: above any device."""
 _MAX_BLOCK: Dim3 = (1024, 1024, 64)
 _MAX_GRID: Dim3 = (2**31 - 1, 65535, 65535)
 

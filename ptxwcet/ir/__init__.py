@@ -1,1 +1,1 @@
-"""Opcode table, kernels and instructions, verifier."""
+"""Defines the intermediate representation: opcode table, kernels and instructions, verifier."""

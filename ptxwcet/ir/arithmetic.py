@@ -1,4 +1,4 @@
-"""Arithmetic on integers and floats: its opcodes, their forms, and what those on integers compute.
+"""Lists the opcodes of arithmetic on integers and floats, their forms, and integer semantics.
 
 Source: the PTX ISA manual, chapter 9, section by section.
 """
@@ -31,7 +31,7 @@ _BINARY, _TERNARY, _UNARY = "=1 1 1", "=1 1 1 1", "=1 1"
 
 
 def rows() -> Rows:
-    """All rows."""
+    """Yields all rows of this family."""
     yield from _sum_rows()
     yield from _product_rows()
     yield from _quotient_rows()
@@ -77,7 +77,7 @@ def _product_rows() -> Rows:
     yield Form("^wide", f"{_SHORT} u32 s32", "=W 1 1 W")
     yield Form("^hi sat", "s32", _TERNARY)
     yield from _float_ternary()
-    yield Form("[ftz] [sat]", "f32", _TERNARY)  # of the first targets
+    yield Form("[ftz] [sat]", "f32", _TERNARY)  # only on the first targets
     yield Opcode("madc", _MAD, reads_carry=True)
     yield computed(_multiply_add_carry, "lo hi cc")
     yield Form("^lo|hi", _SHORT, _TERNARY)
@@ -166,7 +166,7 @@ def _function_rows() -> Rows:
     yield Form("approx", "f32 f16 f16x2 bf16 bf16x2", _UNARY)
 
 
-# --- what those on integers compute ---------------------------------------------------------------
+# --- results of the opcodes on integers -----------------------------------------------------------
 
 
 def _greatest(a: Term, b: Term, *, signed: bool) -> Term:
@@ -178,7 +178,7 @@ def _magnitude(s: Sources) -> Term:
 
 
 def _by_halves(build: Callable[[Sources, Term, Term], Term]) -> Row:
-    """Two operands, or each half of them where the type is packed."""
+    """Builds a row from an operation on two operands; a packed type applies it to each half."""
 
     def row(s: Sources) -> tuple[Term, ...]:
         if s.kind.count == 1:
@@ -190,13 +190,13 @@ def _by_halves(build: Callable[[Sources, Term, Term], Term]) -> Row:
 
 
 def _sum(sign: int) -> Row:
-    def one(s: Sources, a: Term, b: Term) -> Term:
+    def sum_or_difference(s: Sources, a: Term, b: Term) -> Term:
         if "sat" not in s.words:
             return a + b if sign > 0 else a - b
         x, y = (each.extended(a.width + 1, signed=True) for each in (a, b))
         return saturated(x + y if sign > 0 else x - y, a.width)
 
-    halves = _by_halves(one)
+    halves = _by_halves(sum_or_difference)
 
     def row(s: Sources) -> tuple[Term, ...] | None:
         return _with_carry(s, sign, const(sign < 0, 1)) if "cc" in s.words else halves(s)
@@ -205,15 +205,15 @@ def _sum(sign: int) -> Row:
 
 
 def _with_carry(s: Sources, sign: int, carry: Term) -> tuple[Term, ...]:
-    """Sum or difference with the carry flag that comes in, and the one that goes out."""
+    """Computes a sum or difference with the incoming carry flag, and the outgoing flag."""
     return _carried(s[0], s[1], sign, carry)
 
 
 def _carried(a: Term, b: Term, sign: int, carry: Term) -> tuple[Term, ...]:
-    """Of differences the flag says that nothing is borrowed.
+    """Computes a sum or difference with its carry flag; after a difference, 1 means no borrow.
 
-    The manual speaks of a borrow in it, which is the same where sums and differences do not take
-    the flag of each other; where they do, this is what machines do.
+    The manual calls the flag of a difference a borrow. Both readings agree unless a sum uses the
+    flag of a difference or the reverse; for that case, this is the behaviour of the machines.
     """
     width = a.width
     come = (carry if sign > 0 else ~carry).extended(width, signed=False)
@@ -238,8 +238,8 @@ def _product(s: Sources) -> Term | None:
 
 
 def _multiply(s: Sources) -> tuple[Term, ...] | None:
-    found = _product(s)
-    return None if found is None else (found,)
+    product = _product(s)
+    return None if product is None else (product,)
 
 
 def _multiply_add(s: Sources) -> tuple[Term, ...] | None:
@@ -257,7 +257,7 @@ def _multiply_add(s: Sources) -> tuple[Term, ...] | None:
 
 def _multiply_add_carry(s: Sources) -> tuple[Term, ...] | None:
     product = _product(s)
-    if product is None or ("hi" in s.words and s.width == 16):  # ptxas forgets its upper half
+    if product is None or ("hi" in s.words and s.width == 16):  # ptxas drops its upper half
         return None
     return _carried(product, s.read(2, product.width), 1, s.read(len(s) - 1, 1))
 
@@ -276,7 +276,7 @@ def _multiply_add_24(s: Sources) -> tuple[Term, ...]:
 
 
 def _dot_product(lanes: int, bits: tuple[int, int]) -> Row:
-    """``dp4a`` and ``dp2a``: products of parts, each of its operand's type, and a summand."""
+    """Builds the row of ``dp4a`` or ``dp2a``: a sum of products of typed parts, plus a summand."""
 
     def row(s: Sources) -> tuple[Term, ...]:
         kinds = s.operation.types
@@ -296,14 +296,14 @@ def _dot_product(lanes: int, bits: tuple[int, int]) -> Row:
 
 
 def _extremum(largest: bool) -> Row:
-    def one(s: Sources, a: Term, b: Term) -> Term:
+    def extremum(s: Sources, a: Term, b: Term) -> Term:
         signed = s.kind.is_signed
-        found = _greatest(a, b, signed=signed) if largest else least(a, b, signed=signed)
+        chosen = _greatest(a, b, signed=signed) if largest else least(a, b, signed=signed)
         if "relu" not in s.words:
-            return found
-        return found.less_than(0, signed=True).choose(const(0, a.width), found)
+            return chosen
+        return chosen.less_than(0, signed=True).choose(const(0, a.width), chosen)
 
-    return _by_halves(one)
+    return _by_halves(extremum)
 
 
 def _distance(s: Sources) -> tuple[Term, ...]:

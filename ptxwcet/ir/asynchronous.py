@@ -1,4 +1,4 @@
-"""Asynchronous copies, their groups and barriers, and tensor maps: opcodes and their forms."""
+"""Lists the opcodes of asynchronous copies, their groups and barriers, and tensor maps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CACHED = "L2::cache_hint"
 
 
 def rows() -> Rows:
-    """All rows."""
+    """Yields all rows of this family."""
     yield from _small_copies()
     yield from _barriers()
     yield Opcode("cp.async.bulk", _C.ASYNC_BULK, accesses=True)
@@ -36,7 +36,7 @@ def rows() -> Rows:
 
 
 def _with_hint(words: str, operands: str, types: str = "") -> Rows:
-    """A form, and the same with a cache policy behind its operands."""
+    """Yields a form, and the same form with a cache policy as its last operand."""
     yield Form(words, types, operands)
     yield Form(f"{words} {_CACHED}", types, f"{operands} b64")
 
@@ -104,16 +104,16 @@ def _copies_out() -> Rows:
 
 
 def _tensor_copies() -> Rows:
-    """For each number of dimensions; the offsets of im2col are a vector of two fewer."""
+    """Yields forms for each number of dimensions; an im2col offset has two elements fewer."""
     for count in range(1, 6):
-        ways = [("[tile]", f"[]{count}", "")]
+        modes = [("[tile]", f"[]{count}", "")]
         if count == 2:
-            ways.append(("tile::gather4", "[]5", ""))
+            modes.append(("tile::gather4", "[]5", ""))
         if count > 2:
-            ways.append(("im2col", f"[]{count}", f" {count - 2}xb16"))
-            ways.append(("im2col::w|im2col::w::128", f"[]{count}", " 2xb16"))
+            modes.append(("im2col", f"[]{count}", f" {count - 2}xb16"))
+            modes.append(("im2col::w|im2col::w::128", f"[]{count}", " 2xb16"))
         head = f"^tensor {count}d"
-        for mode, source, offsets in ways:
+        for mode, source, offsets in modes:
             operands = f"[] {source} []{offsets}"
             rest = f"global {mode} {_BYTES} [cta_group::1|cta_group::2]"
             yield from _with_hint(f"{head} shared::cluster|shared::cta {rest}", operands)
@@ -125,7 +125,7 @@ def _tensor_copies() -> Rows:
 
 
 def _tensor_copies_out(count: int, operation: str) -> Rows:
-    """From shared memory to a tensor, and what is done to what stands there."""
+    """Yields copies from shared memory to a tensor, with the reduction that is applied there."""
     stores = [("[tile]", count), *([("tile::scatter4", 5)] if count == 2 else [])]
     stores += [("im2col_no_offs", count)] if count > 2 else []
     for mode, size in stores:

@@ -1,4 +1,4 @@
-"""Logic, shifts and fields of bits: opcodes, their forms, and what they compute.
+"""Lists the opcodes of logic, shifts and bit fields, their forms, and their semantics.
 
 Source: the PTX ISA manual, chapter 9, section by section.
 """
@@ -19,7 +19,7 @@ _BITS = "b16 b32 b64"
 
 
 def rows() -> Rows:
-    """All rows."""
+    """Yields all rows of this family."""
     yield from _logic_rows()
     yield from _shift_rows()
     yield from _field_rows()
@@ -90,11 +90,11 @@ def _field_rows() -> Rows:
     yield Form("clamp|wrap", "b32", "=b32 u32 u32")
 
 
-# --- what they compute ----------------------------------------------------------------------------
+# --- results of the opcodes -----------------------------------------------------------------------
 
 
 def _logic_of_three(s: Sources) -> tuple[Term, ...] | None:
-    """``lop3``; with a word, whether the result is not 0 is joined with a predicate."""
+    """Computes ``lop3``; with a Boolean modifier also result != 0, combined with a predicate."""
     table = s.literal(3)
     if table is None:
         return None
@@ -106,11 +106,11 @@ def _logic_of_three(s: Sources) -> tuple[Term, ...] | None:
 
 
 def looked_up(table: int, a: Term, b: Term, c: Term) -> Term:
-    """Of each three bits what a table of eight says: its bit 7 is of three ones."""
+    """Computes a logic function of three words from its table of 8 bits; bit 7 is for 1, 1, 1."""
     result = const(0, a.width)
     for minterm in range(8):
         if table >> minterm & 1:
-            x, y, z = (one if minterm & bit else ~one for one, bit in ((a, 4), (b, 2), (c, 1)))
+            x, y, z = (word if minterm & bit else ~word for word, bit in ((a, 4), (b, 2), (c, 1)))
             result = result | (x & y & z)
     return result
 
@@ -126,24 +126,24 @@ def _funnel(s: Sources) -> tuple[Term, ...]:
 
 
 def _lowest(count: Term, width: int) -> Term:
-    """The lowest bits of a word, so many of them."""
+    """Computes a mask of the ``count`` lowest bits."""
     return ~const(-1, width).shifted_left(count)
 
 
 def _place_of_field(s: Sources, first: int) -> tuple[Term, Term, Callable[[Term], Term]]:
-    """Where a field begins, its length, and what makes a result of what the two determine.
+    """Returns the start of a field, its length, and a function that restricts a result to both.
 
-    The manual reads eight bits of both. ptxas makes of fields in 64 bits what reads all 32: there
-    nothing is said of numbers above 255.
+    The manual reads eight bits of both. For 64-bit fields ptxas generates code that reads all 32:
+    there the result is unconstrained for numbers above 255.
     """
     places = (first, first + 1)
     start, length = (s.read(place, 32) for place in places)
     if s.width == 32:
-        return start & 255, length & 255, lambda found: found
+        return start & 255, length & 255, lambda result: result
     if all(s.literal(place) is not None for place in places):
-        return start, length, lambda found: found
+        return start, length, lambda result: result
     small = (start | length).less_than(256, signed=False)
-    return start, length, lambda found: small.choose(found, any_bits(found.width))
+    return start, length, lambda result: small.choose(result, any_bits(result.width))
 
 
 def _extracted(s: Sources) -> tuple[Term, ...]:
@@ -171,7 +171,7 @@ def _found(s: Sources) -> tuple[Term, ...]:
 
 
 def first_found(value: Term, *, signed: bool, is_distance: bool) -> Term:
-    """The highest bit that is no sign, or its distance from the top; -1 if there is none."""
+    """Computes the highest non-sign bit, or its distance from the top; -1 if absent."""
     if signed:
         value = value.less_than(0, signed=True).choose(~value, value)
     zeros = term(Op.CLZ, value.width, (value,)).resized(32, signed=False)
@@ -185,7 +185,7 @@ def _mask_of(s: Sources) -> tuple[Term, ...]:
 
 
 def mask_of(start: Term, length: Term, *, wraps: bool) -> Term:
-    """So many ones from a bit on."""
+    """Computes a mask of ``length`` ones that starts at bit ``start``."""
     if wraps:
         start, length = start & 31, length & 31
     return _lowest(length, 32).shifted_left(start)
@@ -196,7 +196,7 @@ def _extension(s: Sources) -> tuple[Term, ...]:
 
 
 def length_extended(value: Term, bits: Term, *, wraps: bool, signed: bool) -> Term:
-    """The number in the lowest bits of a word, so many of them."""
+    """Extends the number in the ``bits`` lowest bits of a word to the whole word."""
     bits = bits & 31 if wraps else least(bits, const(32, 32), signed=False)
     unused = const(32, 32) - bits
     return value.shifted_left(unused).shifted_right(unused, signed=signed)
@@ -219,7 +219,7 @@ def _permuted(s: Sources) -> tuple[Term, ...]:
 
 
 def permuted(pair: Term, selector: Term, mode: str = "") -> Term:
-    """A byte of two words for each of the four lowest nibbles of a selector, or its sign.
+    """Picks a byte of two words, or its sign, for each of a selector's four lowest nibbles.
 
     With a ``mode`` the selector picks one of its four arrangements of bytes.
     """
@@ -242,10 +242,10 @@ def permuted(pair: Term, selector: Term, mode: str = "") -> Term:
 
 
 def _bytes(pair: Term, pattern: str) -> Term:
-    found = pair.part(8 * int(pattern[0]), 8)
+    picked = pair.part(8 * int(pattern[0]), 8)
     for digit in pattern[1:]:
-        found = found.above(pair.part(8 * int(digit), 8))
-    return found
+        picked = picked.above(pair.part(8 * int(digit), 8))
+    return picked
 
 
 def _counted(op: Op) -> Row:

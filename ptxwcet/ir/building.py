@@ -1,4 +1,4 @@
-"""Instructions made of operands: for passes, and for front ends whose text is no PTX."""
+"""Constructs instructions from operands, for passes and for front ends other than PTX."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ptxwcet.ir.operands import (
 )
 
 Decoded = tuple[Opcode, int]
-"""The row of an opcode, one word, and how many leading operands it writes."""
+"""The row of an opcode, its modifiers in one word, and the number of leading operands it writes."""
 
 
 def instruction_of(
@@ -36,17 +36,17 @@ def instruction_of(
     targets: tuple[str, ...] = (),
     decoded: Decoded | None = None,
 ) -> Instruction:
-    """An instruction of these operands, at a place of a text: its origin, start and end there.
+    """Returns an instruction with these operands, at a place of a text: its origin, start and end.
 
-    Its opcode's row says which operands are written; ``decoded`` is what the table of another
-    language says of the mnemonic. What a direct call calls is not among the operands. Cost: linear
-    in the operands.
+    The row of the opcode determines which operands are written; ``decoded`` is the row that the
+    table of another language has for the mnemonic. The callee of a direct call is not an operand.
+    Cost: linear in the operands.
     """
     names = [] if guard is None else [guard.register]
     values: list[Immediate] = []
 
     def slot(leaf: Operand) -> Operand:
-        """The number of the slot that is filled with a leaf, in a leaf of its kind."""
+        """Fills the next slot with a leaf; returns a leaf of its kind with the slot's number."""
         if isinstance(leaf, Immediate):
             values.append(leaf)
             return Immediate(len(values) - 1, "")
@@ -54,7 +54,7 @@ def instruction_of(
         names.append(leaf.name)
         return replace(leaf, name=str(len(names) - 1))
 
-    patterns = tuple([mapped(one, slot) for one in operands])
+    patterns = tuple([mapped(operand, slot) for operand in operands])
     form = _form(mnemonic, patterns, None if guard is None else guard.negated, decoded)
     origin, start, end = place
     return Instruction(form, tuple(names), tuple(values), start, end, origin, targets)
@@ -96,9 +96,9 @@ def form_of(
     roles: tuple[Sequence[int], Sequence[int]],
     callee_slot: int = -1,
 ) -> InstructionForm:
-    """A form with the effects of its opcode and modifiers, which are the ``decoded`` mnemonic.
+    """Returns a form with the effects of its opcode and modifiers, the ``decoded`` mnemonic.
 
-    ``negated``: whether its guard is, None without one. ``roles``: the slots read and written.
+    ``negated`` describes its guard, None without one. ``roles``: the slots read and written.
     """
     opcode, modifiers = decoded
     return InstructionForm(

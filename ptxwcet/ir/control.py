@@ -1,6 +1,6 @@
-"""Branches, barriers and what the lanes of a warp do together: opcodes and their forms.
+"""Lists the opcodes of branches, barriers and warp-wide operations, with their forms.
 
-Branches and calls have no forms: they are judged where their labels are.
+Branches and calls have no forms: they are checked where their labels are.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _E = ControlEffect
 
 
 def rows() -> Rows:
-    """All rows."""
+    """Yields all rows of this family."""
     yield Opcode("bra", _C.BRANCH, _E.BRANCH, operands=(1, 1), destinations=0)
     yield Opcode("brx.idx", _C.BRANCH, _E.INDIRECT_BRANCH, operands=(2, 2), destinations=0)
     yield Opcode("call", _C.CALL, _E.CALL, operands=(1, 4), destinations=0)

@@ -1,8 +1,8 @@
-"""The table of instructions: one row per base opcode of PTX (ISA 9.x), with all that is said of it.
+"""Collects the table of instructions: one row per base opcode of PTX (ISA 9.x).
 
 The longest row that a mnemonic begins with counts. A new instruction is a row in the file of its
 family; the grammar knows no opcodes. Source: the PTX ISA manual, chapter "Instruction Set"; a
-second opinion for each row is ptxas. What has no row in ``ROWS`` is unknown to every domain alike.
+second opinion for each row is ptxas. An opcode without a row in ``ROWS`` is unknown everywhere.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ def _tables() -> tuple[Mapping[str, Opcode], Mapping[str, SemanticsRow]]:
     forms: dict[str, list[Form]] = {}
     meanings: dict[str, SemanticsRow] = {}
     name = ""
-    for row in chain.from_iterable(family.rows() for family in _FAMILIES):
-        match row:
+    for entry in chain.from_iterable(family.rows() for family in _FAMILIES):
+        match entry:
             case Opcode():
-                name = row.name
+                name = entry.name
                 assert name not in opcodes, f"two rows of {name}"
-                opcodes[name], forms[name] = row, []
+                opcodes[name], forms[name] = entry, []
             case Form():
-                forms[name].append(row)
+                forms[name].append(entry)
             case SemanticsRow():
-                meanings[name] = row
-    known = {name: replace(row, forms=tuple(forms[name])) for name, row in opcodes.items()}
-    return MappingProxyType(known), MappingProxyType(meanings)
+                meanings[name] = entry
+    complete = {name: replace(row, forms=tuple(forms[name])) for name, row in opcodes.items()}
+    return MappingProxyType(complete), MappingProxyType(meanings)
 
 
 OPCODES, ROWS = _tables()
-"""The rows by name, and what those compute whose values can decide branches."""
+"""The opcodes by name, and the semantics of those whose values can decide branches."""
 
 
 def _pickled(opcode: Opcode) -> tuple[Any, ...]:
-    """A row of the table is pickled by its name."""
+    """Returns the reduced form for pickling: a row of the table is pickled by its name."""
     is_of_table = OPCODES.get(opcode.name) is opcode
     return (_row, (opcode.name,)) if is_of_table else opcode.__reduce_ex__(4)  # type: ignore[return-value]
 
@@ -72,23 +72,23 @@ _LONGEST = max(name.count(".") + 1 for name in OPCODES)
 
 
 def find_opcode(words: Sequence[str]) -> tuple[Opcode | None, int]:
-    """The row with the longest name that ``words`` begins with, and how many words that is.
+    """Finds the row with the longest name that ``words`` begins with, and the length of that name.
 
     ``words`` is the mnemonic split at its dots. Returns (None, 1) for an opcode without a row.
     """
     for count in range(min(len(words), _LONGEST), 0, -1):
-        row = OPCODES.get(".".join(words[:count]))
-        if row is not None:
-            return row, count
+        opcode = OPCODES.get(".".join(words[:count]))
+        if opcode is not None:
+            return opcode, count
     return None, 1
 
 
 def misfit(instruction: Instruction, types: Mapping[str, str]) -> str:
-    """Why the operands of an instruction that is judged fit none of its forms; empty if they do.
+    """Returns why the operands of a judged instruction fit none of its forms; empty if they fit.
 
-    ``types``: of its registers.
+    ``types`` are the types of its registers.
     """
     assert instruction.opcode is not None
     forms, _ = matching(instruction.opcode.forms, instruction.modifiers)
-    found = refusal(forms, instruction, types, {})
-    return "" if found is None else found.message
+    objection = refusal(forms, instruction, types, {})
+    return "" if objection is None else objection.message

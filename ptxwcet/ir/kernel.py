@@ -1,4 +1,4 @@
-"""Modules, kernels and instructions: what the parser lowers PTX to.
+"""Defines modules, kernels and instructions: the representation that the parser lowers PTX to.
 
 Everything here is immutable. An :class:`Instruction` shares its :class:`InstructionForm` (opcode,
 modifiers, operand kinds, roles) with all instructions of the same shape; only the names and
@@ -37,7 +37,7 @@ from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import SourceFile, Span
 
 Template = Callable[[tuple[str, ...], tuple[Immediate, ...]], Operand]
-"""Builds an operand from the names and literals that fill an instruction's slots."""
+"""A builder of an operand from the names and literals that fill an instruction's slots."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +45,7 @@ class InstructionForm:
     """Opcode, modifiers, operand kinds and roles; one object per distinct statement shape.
 
     Slots are indices into :attr:`Instruction.names`. ``guard_slot`` and ``callee_slot`` are -1
-    where there is none. ``read_slots`` and ``write_slots`` name register slots only. Without a row
+    if absent. ``read_slots`` and ``write_slots`` name register slots only. Without a row
     (``opcode`` None) ``op_class`` is None, and the registers of the first operand that has any
     count as read and written.
     """
@@ -68,22 +68,22 @@ class InstructionForm:
     def fill(
         self, names: tuple[str, ...], immediates: tuple[Immediate, ...]
     ) -> tuple[Operand, ...]:
-        """The operands of an instruction of this form. Cost: linear in their number."""
+        """Returns the operands of an instruction of this form. Cost: linear in their number."""
         return tuple([template(names, immediates) for template in self.templates])
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """``@p`` or ``@!p``. ``register`` is the unique name of the predicate register."""
+    """The guard ``@p`` or ``@!p``. ``register`` is the unique name of the predicate register."""
 
     register: str
     negated: bool
 
 
 class SourceLocation(NamedTuple):
-    """Where an instruction came from in the high-level source (``.loc``), and what inlined it.
+    """The source position of an instruction (``.loc``), and the call that inlined it.
 
-    ``readable`` is what to call the file, its own name if empty. Line 0 is nobody's.
+    ``readable`` is the file's name for readers, ``file`` if empty. Line 0 means: no source line.
     """
 
     file: str
@@ -94,7 +94,7 @@ class SourceLocation(NamedTuple):
 
     @property
     def place(self) -> str:
-        """``file:line`` for people; ``compiler`` for what the compiler added on no line."""
+        """The text ``file:line``, or ``compiler`` for instructions without a source line."""
         return f"{self.readable or self.file}:{self.line}" if self.line else "compiler"
 
 
@@ -122,23 +122,23 @@ class Instruction(NamedTuple):
 
     @property
     def opcode(self) -> Opcode | None:
-        """The row of the opcode table, None for an opcode that has none."""
+        """The row of the opcode table, or None for an opcode without a row."""
         return self.form.opcode
 
     @property
     def is_known(self) -> bool:
-        """Whether the opcode table has a row for it; if not, op class and roles are guesses."""
+        """True if the opcode table has a row for it; otherwise op class and roles are guesses."""
         return self.form.opcode is not None
 
     @property
     def mnemonic(self) -> str:
-        """Opcode with modifiers as written, e.g. ``mul.lo.s32``."""
+        """The opcode with modifiers as written, e.g. ``mul.lo.s32``."""
         return self.form.mnemonic
 
     @property
     def words(self) -> str:
-        """As the table has it, ``mul.lo.s32``: of machine code what it does, in words of PTX where
-        there are some, however it is written. The mnemonic of an opcode without a row.
+        """The operation in the words of PTX, ``mul.lo.s32``, where there are some: for machine code
+        its effect, not its spelling. For an opcode without a row, its mnemonic.
         """
         opcode = self.form.opcode
         return self.mnemonic if opcode is None else ".".join((opcode.name, *self.form.modifiers))
@@ -155,12 +155,12 @@ class Instruction(NamedTuple):
 
     @property
     def control(self) -> ControlEffect:
-        """What it does to the flow of control."""
+        """Its effect on the flow of control."""
         return self.form.control
 
     @property
     def convergence(self) -> Convergence:
-        """What it does to the barriers at which lanes of a warp meet."""
+        """Its effect on the barriers at which lanes of a warp reconverge."""
         opcode = self.form.opcode
         return Convergence.NONE if opcode is None else opcode.convergence
 
@@ -184,7 +184,7 @@ class Instruction(NamedTuple):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Unique names of the registers read: guard, sources, address registers, elements.
+        """The unique names of the registers read: guard, sources, address registers, elements.
 
         Contains :data:`CARRY` for instructions that read the carry flag; no special registers.
         """
@@ -192,18 +192,18 @@ class Instruction(NamedTuple):
 
     @property
     def writes(self) -> tuple[str, ...]:
-        """Unique names of the registers written; several for vectors, ``a|b`` and calls."""
+        """The unique names of the registers written; several for vectors, ``a|b`` and calls."""
         return _named(self.names, self.form.write_slots, self.form.implicit_writes)
 
     @property
     def callee(self) -> str | None:
-        """Name of the function of a direct call; None for anything else."""
+        """The name of the function of a direct call, or None for any other instruction."""
         slot = self.form.callee_slot
         return None if slot < 0 else self.names[slot]
 
     @property
     def target_list(self) -> str:
-        """The label that ends a call through a register; empty for anything else."""
+        """The label that ends a call through a register; empty for any other instruction."""
         operands = self.operands if self.control is ControlEffect.CALL else ()
         last = operands[-1] if len(operands) > 1 else None
         return last.name if isinstance(last, SymbolRef) and self.callee is None else ""
@@ -222,13 +222,13 @@ class Instruction(NamedTuple):
 def _named(
     names: tuple[str, ...], slots: tuple[int, ...], implicit: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """The names in some slots, once each, and those that are implied. Asked for all the time."""
+    """Returns the distinct names in some slots, and the implied ones. Called very often."""
     if len(slots) == 1 and not implicit:
         return (names[slots[0]],)
     return (*dict.fromkeys([names[slot] for slot in slots]), *implicit) if slots else implicit
 
 
-# --- declarations and directives: what there is besides instructions ------------------------------
+# --- declarations and directives: everything except instructions ----------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +236,7 @@ class Parameter:
     """A parameter of an entry or function, in declaration order from index 0.
 
     ``count`` is the number of elements (1 for scalars); ``size_bytes`` the size of the whole.
-    ``is_pointer`` is True where ``.ptr`` says so and None where nothing is said.
+    ``is_pointer`` is True if the declaration has ``.ptr``, and None if it does not state it.
     ``declaration`` is its canonical PTX text.
     """
 
@@ -252,7 +252,7 @@ class Parameter:
     declaration: str = ""
 
     def described(self, called: str | None) -> str:
-        """The parameter for readers: ``n = 3 (k_param_3, .u32)``, without a mangled name."""
+        """Returns the parameter for readers, without mangled names: ``n = 3 (k_param_3, .u32)``."""
         name = f"{self.name}, " if called is None or not self.name.startswith("_Z") else ""
         text = f"{self.index} ({name}.{self.type})"
         return text if called is None else f"{called} = {text}"
@@ -279,7 +279,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class RegisterDeclaration:
-    """``.reg type name`` or, with a count, ``.reg type name<count>``; ``vector`` is 0, 2 or 4."""
+    """The directive ``.reg type name``, or ``.reg type name<count>``; ``vector`` is 0, 2 or 4."""
 
     name: str
     type: str
@@ -289,7 +289,7 @@ class RegisterDeclaration:
 
 @dataclass(frozen=True, slots=True)
 class LabelDefinition:
-    """``name:``; ``unique`` is the key in :attr:`Kernel.labels`."""
+    """The label ``name:``; ``unique`` is the key in :attr:`Kernel.labels`."""
 
     name: str
     unique: str
@@ -297,14 +297,14 @@ class LabelDefinition:
 
 @dataclass(frozen=True, slots=True)
 class ScopeBegin:
-    """``{`` inside a body. ``number`` is the n of the ``@n`` suffix of names declared in it."""
+    """The ``{`` inside a body. ``number`` is the n of the ``@n`` suffix of names declared in it."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class ScopeEnd:
-    """``}`` inside a body."""
+    """The ``}`` inside a body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,12 +316,12 @@ class Directive:
 
 
 class Encoded(NamedTuple):
-    """How an instruction of machine code is encoded: its address, and what tells warps to wait.
+    """The encoding of an instruction of machine code: its address, and the fields that delay warps.
 
     The warp issues nothing for ``stall`` cycles after it. ``on_write`` and ``on_read`` are the
     scoreboards that it holds until it has written, or read (None: it holds none), and it is not
-    issued while one of ``waits`` is held. ``ptx_line`` is the line that it was made of, 0 if that
-    is not known. ``kind`` is None where the op class says enough.
+    issued while any scoreboard of ``waits`` is held. ``ptx_line`` is the PTX line that it was
+    compiled from, 0 if unknown. ``kind`` is None where the op class is sufficient.
     """
 
     address: int
@@ -337,13 +337,13 @@ class Encoded(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MachineCode:
-    """What a file of machine code says of a kernel or function, and of each instruction in order.
+    """The properties of a kernel, and of each instruction in order, in a file of machine code.
 
     ``parameters_at`` are the places of its parameters in constant bank 0, ``constants_at`` of the
     module's ``.const`` variables in bank 3: first byte, last + 1, name. ``added`` are the indices
-    of instructions that are not in the code and take no time: they say what registers hold, and
-    have the encoding of the one beside them. ``ptx`` are lines of the PTX that the code was made
-    of, by their numbers, if the file has them: for people, nothing is read from them.
+    of instructions that are not in the code and take no time: they define register values, and have
+    a neighbour's encoding. ``ptx`` are lines of the PTX that the code was compiled from, by number,
+    if the file has them: for readers, no analysis uses them.
     """
 
     registers: int
@@ -360,7 +360,7 @@ BodyItem = RegisterDeclaration | Variable | LabelDefinition | ScopeBegin | Scope
 
 @dataclass(frozen=True, slots=True)
 class PerformanceDirective:
-    """``.maxntid 256, 1, 1`` and its kin: the keyword with its dot, its numbers, its PTX text."""
+    """The directive ``.maxntid 256, 1, 1`` and its kin: keyword with its dot, numbers, PTX text."""
 
     keyword: str
     values: tuple[int, ...]
@@ -374,15 +374,15 @@ class Kernel:
     ``labels`` maps the unique name of each label (its spelling; spelling + ``@n`` in inner scopes)
     to the index of the instruction that it precedes, ``len(instructions)`` at the end.
     ``registers`` maps the unique name of every register that an instruction reads or writes to its
-    type (``b32``, ``pred``), that of the carry flag included, which no operand names.
-    ``branch_tables`` maps a ``.branchtargets`` label to unique label names, ``call_lists`` a
-    ``.calltargets`` label to the functions that a call through a register may call.
-    ``body`` holds what is not an instruction, each with the index of the instruction it precedes.
-    A prototype has ``has_body`` False and no instructions. ``attributes`` are PTX texts.
-    ``readable`` is the name for people: as written in the source, if ``name`` is mangled.
-    ``recursions`` has for the index of a call that closes a cycle of calls the functions on it.
-    ``code`` is there for machine code alone. ``target`` is the architecture that it is for, of a
-    linked program the newest of its files: ``sm_86``, empty if that is not stated.
+    type (``b32``, ``pred``), including the carry flag, which no operand names. ``branch_tables``
+    maps a ``.branchtargets`` label to unique label names, ``call_lists`` a ``.calltargets`` label
+    to the functions that a call through a register may call. ``body`` holds everything except
+    instructions, each item with the index of the instruction it precedes. A prototype has
+    ``has_body`` False and no instructions. ``attributes`` are PTX texts. ``readable`` is the name
+    for readers: as written in the source, if ``name`` is mangled. ``recursions`` maps the index of
+    a call that closes a cycle of calls to the functions on it. ``code`` is present only for machine
+    code. ``target`` is the architecture that it is for, in a linked program the newest of its
+    files: ``sm_86``, empty if unstated.
     """
 
     name: str
@@ -415,21 +415,21 @@ class Kernel:
 
     @property
     def required_threads(self) -> tuple[int, int, int] | None:
-        """``.reqntid`` as (x, y, z), None if absent."""
+        """The ``.reqntid`` as (x, y, z), or None if absent."""
         return self._dimensions(".reqntid")
 
     @property
     def max_threads(self) -> tuple[int, int, int] | None:
-        """``.maxntid`` as (x, y, z), None if absent."""
+        """The ``.maxntid`` as (x, y, z), or None if absent."""
         return self._dimensions(".maxntid")
 
     @property
     def shared_bytes(self) -> int:
-        """Bytes of statically sized shared variables declared in the kernel."""
+        """The bytes of statically sized shared variables declared in the kernel."""
         return sum(v.size_bytes for v in self.variables if v.space == "shared")
 
     def called(self, readable: str) -> Kernel:
-        """A copy with another name for people."""
+        """Returns a copy with another name for readers."""
         return replace(self, readable=readable)
 
     def _dimensions(self, keyword: str) -> tuple[int, int, int] | None:
@@ -443,8 +443,8 @@ class Kernel:
 class UnreadKernel(Kernel):
     """A kernel or function that an internal error of the parser kept from being read.
 
-    Its name and place are known. Whoever asks for anything that it contains gets the error
-    (PtxwcetError with ``failure``): it costs this kernel and those that call it, and no other.
+    Its name and place are defined. Access to anything that it contains raises the error
+    (PtxwcetError with ``failure``): this kernel and its callers are lost, and no other kernel.
     """
 
     __slots__ = ("failure",)
@@ -460,16 +460,16 @@ class UnreadKernel(Kernel):
         failure: Diagnostic,
         readable: str = "",
     ) -> None:
-        known = {"name": name, "is_entry": is_entry, "has_body": has_body, "span": span}
-        known["readable"] = readable or name
-        for field_name, value in {**known, "failure": failure}.items():
+        given = {"name": name, "is_entry": is_entry, "has_body": has_body, "span": span}
+        given["readable"] = readable or name
+        for field_name, value in {**given, "failure": failure}.items():
             object.__setattr__(self, field_name, value)
 
     def called(self, readable: str) -> UnreadKernel:
-        """See :meth:`Kernel.called`."""
-        what = {"is_entry": self.is_entry, "has_body": self.has_body}
+        """Returns a copy, as :meth:`Kernel.called` does."""
+        kinds = {"is_entry": self.is_entry, "has_body": self.has_body}
         return UnreadKernel(
-            self.name, **what, span=self.span, failure=self.failure, readable=readable
+            self.name, **kinds, span=self.span, failure=self.failure, readable=readable
         )
 
     def __getstate__(self) -> dict[str, object]:
@@ -481,8 +481,8 @@ class UnreadKernel(Kernel):
             object.__setattr__(self, name, value)
 
     def __getattr__(self, name: str) -> NoReturn:
-        # only asked for what is not set
-        if name in {one.name for one in fields(Kernel)}:
+        # Python calls this only for attributes that are not set.
+        if name in {attribute.name for attribute in fields(Kernel)}:
             raise PtxwcetError(self.failure)
         raise AttributeError(name)
 
@@ -497,8 +497,8 @@ ModuleItem = Kernel | Variable | Directive
 class Module:
     """A PTX file. ``items`` holds everything after the header in order, for printing.
 
-    Of a program of several files, these are ``files``, the one with its kernels first. ``version``,
-    ``target`` and its options are what the header of PTX says.
+    For a program of several files, ``files`` are these, the file with its kernels first.
+    ``version``, ``target`` and its options are from the PTX header.
     """
 
     source: SourceFile
@@ -529,7 +529,7 @@ class Module:
 
 
 MADE_CODE = "machine code of "
-"""How the names of listings begin that were made or found when they were asked for."""
+"""The prefix of the names of listings that were generated or extracted on demand."""
 
 
 def require_ptx(kernel: Kernel, what: str) -> None:
@@ -550,56 +550,56 @@ def require_ptx(kernel: Kernel, what: str) -> None:
 
 
 def place(kernel: Kernel, index: int) -> str:
-    """``file:line`` of an instruction in the source, else where it is in the code."""
+    """Returns ``file:line`` of an instruction in the source, else its place in the code."""
     location = kernel.instructions[index].location
     return code_place(kernel, index) if location is None else location.place
 
 
 def code_place(kernel: Kernel, index: int) -> str:
-    """The line of PTX of an instruction, of machine code its address."""
+    """Returns the PTX line of an instruction, or its address in machine code."""
     if kernel.code is not None:
         return f"{kernel.code.encoded[index].address:#06x}"
     return f"PTX line {kernel.instructions[index].span.shown_line}"
 
 
 def unknown_instructions(kernel: Kernel) -> tuple[Instruction, ...]:
-    """The instructions whose opcode has no row, in order. Cost: linear."""
+    """Returns the instructions whose opcode has no row, in order. Cost: linear."""
     return tuple(i for i in kernel.instructions if i.form.opcode is None)
 
 
 @lru_cache(maxsize=8)
 def counts_at_mbarriers(kernel: Kernel) -> bool:
-    """Whether anything counts at mbarriers, or waits for them. Cost: linear, once."""
-    return any(one.op_class in COUNTING for one in kernel.instructions)
+    """Returns whether something counts at mbarriers, or waits for them. Cost: linear, once."""
+    return any(instruction.op_class in COUNTING for instruction in kernel.instructions)
 
 
 @lru_cache(maxsize=8)
 def hands_registers_over(kernel: Kernel) -> bool:
-    """Whether some warps wait for registers that others give up. Cost: linear, once."""
-    return any("inc" in one.modifiers for one in _register_changes(kernel))
+    """Returns whether some warps wait for registers that others release. Cost: linear, once."""
+    return any("inc" in change.modifiers for change in _register_changes(kernel))
 
 
 @lru_cache(maxsize=8)
 def registers_at_entry(kernel: Kernel) -> int | None:
-    """Returns with how many registers each thread starts, where ptxas keeps to a number exactly.
+    """Returns the number of registers that each thread starts with, if ptxas keeps to it exactly.
 
-    It does so in kernels that change it (``setmaxnreg``): the number is that of ``.maxnreg``, but
-    at most the largest that they take. None for other kernels, and without a number that ptxas
+    It does so in kernels that change it (``setmaxnreg``): the number is the one of ``.maxnreg``,
+    but at most the largest that they take. None for other kernels, and without a number that ptxas
     respects. Cost: linear, once.
     """
     changes = _register_changes(kernel)
-    stated = [one.values[0] for one in kernel.performance if one.keyword == ".maxnreg"]
+    stated = [d.values[0] for d in kernel.performance if d.keyword == ".maxnreg"]
     if not changes or not stated or stated[0] > _MOST_REGISTERS:
         return None
     taken = [
-        int(one.operands[0].value)
-        for one in changes
-        if "inc" in one.modifiers and isinstance(one.operands[0], Immediate)
+        int(change.operands[0].value)
+        for change in changes
+        if "inc" in change.modifiers and isinstance(change.operands[0], Immediate)
     ]
     return max(_FEWEST_REGISTERS, min(stated[0], max(taken, default=stated[0])))
 
 
-_FEWEST_REGISTERS, _MOST_REGISTERS = 24, 255  # that ptxas lets .maxnreg state
+_FEWEST_REGISTERS, _MOST_REGISTERS = 24, 255  # the range of .maxnreg that ptxas accepts
 
 
 def _register_changes(kernel: Kernel) -> list[Instruction]:

@@ -1,4 +1,4 @@
-"""Matrices: moves, products of a warp, of a warp group and of an SM: opcodes and their forms."""
+"""Lists the opcodes of matrix moves and of products by a warp, a warp group or an SM."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TENSOR_CORE = "cta_group::1|cta_group::2"
 
 
 def rows() -> Rows:
-    """All rows."""
+    """Yields all rows of this family."""
     yield from _moves()
     yield from _products()
     yield from _sparse_products()
@@ -85,7 +85,7 @@ def _products() -> Rows:
 
 
 def _typed(words: str, kinds: str, operands: str) -> Form:
-    """A form with four types; a comma separates the choices for one."""
+    """Returns a form with four types; a comma separates the choices for a type."""
     first, *more = (kind.replace(",", " ") for kind in kinds.split())
     return Form(words, first, operands, "".join(more[:1]), more=";".join(more[1:]))
 
@@ -154,9 +154,9 @@ _COLUMNS = tuple(range(8, 257, 8))
 
 
 def _group_products() -> Rows:
-    """Of 64 rows, and half as many columns of a sparse factor; it and ``b`` lie in shared memory.
+    """Yields products of 64 rows; ``b`` is in shared memory, the other factor may be in registers.
 
-    The other factor may be in registers.
+    A sparse factor has half as many columns.
     """
     yield Opcode("wgmma.mma_async", _C.MMA_ASYNC, accumulates=True)
     floats, bits = "$b32 $b32", "$b32#0:1"
@@ -168,9 +168,9 @@ def _group_products() -> Rows:
         ("s32 s8,u8 s8,u8", 32, "[satfinite]", "", False),
         ("s32 b1 b1", 256, "and popc", "", False),
     ):
-        columns = [one for one in _COLUMNS if kinds[0] == "f" or one < 32 or one % 16 == 0]
+        columns = [count for count in _COLUMNS if kinds[0] == "f" or count < 32 or count % 16 == 0]
         for sparse, indices in (("", ""), ("sp ", " b32 $b32#0:1")):
-            shapes = "|".join(f"m64n{one}k{depth * (2 if sparse else 1)}" for one in columns)
+            shapes = "|".join(f"m64n{count}k{depth * (2 if sparse else 1)}" for count in columns)
             factors = "4xf16x2" if scales else "4xb32"
             for first, transposed in (("b64", 2), (factors, 1)):
                 operands = f"=MN:1 {first} b64{indices} !pred {scales}"
@@ -224,7 +224,7 @@ def _core(name: str, op_class: OpClass = _C.MMA_ASYNC) -> Opcode:
 
 
 def _parts_of_memory() -> Iterator[tuple[str, str, str]]:
-    """Words, the vector that holds such a part, and an offset behind the address."""
+    """Yields words, the vector that holds such a part, and an offset after the address."""
     for shape, factor in (("32x32b", 1), ("16x64b", 1), ("16x128b", 2), ("16x256b", 4)):
         for count in (1, 2, 4, 8, 16, 32, 64, 128 // factor):
             yield f"sync [aligned] {shape} x{count}", f"{factor * count}xb32", ""

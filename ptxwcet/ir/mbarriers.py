@@ -1,7 +1,7 @@
-"""What instructions do to mbarriers, and to the bulk copies that arrive at them.
+"""Determines the effects of instructions on mbarriers, and on the bulk copies that arrive there.
 
-An mbarrier counts arrivals and bytes: its phase is over when as many threads have arrived as it was
-initialised for and no byte is owed (PTX ISA, mbarrier). docs/methods/mbarriers.md has what follows.
+An mbarrier counts arrivals and bytes: its phase completes when as many threads have arrived as it
+was initialised for and no bytes are pending (PTX ISA, mbarrier); see docs/methods/mbarriers.md.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from ptxwcet.ir.operands import Address, Bracket, Element
 from ptxwcet.support.records import dataclass
 
 MOST_COUNT = (1 << 20) - 1
-"""The most that an mbarrier counts in a phase, of arrivals and of bytes."""
+"""The largest count of an mbarrier in a phase, for arrivals and for bytes."""
 
 
 class Use(Enum):
-    """What an instruction does, and what its number is."""
+    """The effect of an instruction, and the meaning of its number."""
 
     INIT = "init"  # arrivals that each phase expects
-    INVAL = "inval"  # 0: its place is memory as any other from then on
+    INVAL = "inval"  # 0: its place is ordinary memory from then on
     ARRIVE = "arrive"  # arrivals of each thread
     ARRIVE_BEHIND = "arrive behind copies"  # of each thread, once its small copies have ended
     ARRIVE_EXPECT = "arrive.expect_tx"  # bytes that it adds, before it arrives once
@@ -38,8 +38,8 @@ class Use(Enum):
 
 @dataclass(frozen=True, slots=True)
 class MbarrierUse:
-    """``place`` is the mbarrier's address, None of a copy of a bulk group. Of a tensor copy, which
-    has a ``rank``, ``number`` is the address of its tensor map.
+    """A use of an mbarrier. ``place`` is its address, None for a copy of a bulk group. For a tensor
+    copy, which has a ``rank``, ``number`` is the address of the tensor map.
     """
 
     use: Use
@@ -49,18 +49,18 @@ class MbarrierUse:
 
 
 def use_of(instruction: Instruction) -> MbarrierUse | str | None:
-    """What an instruction does to an mbarrier, or a bulk copy; why that is not followed, in words;
-    None if it does nothing of the kind, or only closes a group of copies. Cost: constant.
+    """Returns the use of an mbarrier by an instruction, or its bulk copy; the reason, as text, if
+    it is not modelled; None if it does neither, or only closes a group of copies. Cost: constant.
     """
     if instruction.opcode is not None and instruction.opcode.name == "setmaxnreg":
         use = Use.TAKE if "inc" in instruction.modifiers else Use.GIVE
         return MbarrierUse(use, None, instruction.operands[0])
     if instruction.op_class not in COUNTING or instruction.opcode is None:
         return None
-    family, _, what = instruction.opcode.name.rpartition(".")
+    family, _, action = instruction.opcode.name.rpartition(".")
     words, operands = instruction.modifiers, instruction.operands
     if family == "mbarrier":
-        return _of_object(what, words, operands)
+        return _of_object(action, words, operands)
     if instruction.opcode.name == "cp.async.bulk.commit_group":
         return None
     if instruction.opcode.name == "cp.async.mbarrier.arrive":
@@ -86,7 +86,7 @@ _NOT_OF_ONE_BLOCK = frozenset(
 
 
 def _of_tensor(words: tuple[str, ...], operands: tuple[Operand, ...]) -> MbarrierUse | str:
-    """A copy of the box of a tensor map: ``tensor``, how many dimensions, where to and from."""
+    """Returns the copy of the box of a tensor map; ``words`` hold rank, source and target."""
     rank, is_out = int(words[1][0]), words[2] == "global"
     mode = next((w for w in words if w.startswith(("im2col", "tile::"))), None)
     if mode is not None:
@@ -98,35 +98,35 @@ def _of_tensor(words: tuple[str, ...], operands: tuple[Operand, ...]) -> Mbarrie
     return MbarrierUse(Use.COPY, operands[2], where.elements[0], rank)
 
 
-_WIDENED = frozenset({"cvt.u64.u32", "cvt.u64.u64"})  # Triton has addresses of parameters so
+_WIDENED = frozenset({"cvt.u64.u32", "cvt.u64.u64"})  # Triton's addresses of parameters
 
 
 def tensor_maps_of(kernel: Kernel) -> set[str]:
-    """Where the tensor maps lie by which a kernel copies, of those that are known."""
-    used = [use_of(one) for one in kernel.instructions if "tensor" in one.modifiers]
-    ranked = [one for one in used if isinstance(one, MbarrierUse)]
-    return {place for one in ranked if (place := tensor_map_of(kernel, one.number)) is not None}
+    """Returns the places of the tensor maps that a kernel copies with, as far as they are known."""
+    uses = [use_of(use) for use in kernel.instructions if "tensor" in use.modifiers]
+    ranked = [use for use in uses if isinstance(use, MbarrierUse)]
+    return {place for use in ranked if (place := tensor_map_of(kernel, use.number)) is not None}
 
 
 @lru_cache(maxsize=8)
 def _definitions(kernel: Kernel) -> Mapping[str, list[Instruction]]:
-    """What writes each register."""
-    found: dict[str, list[Instruction]] = {}
-    for one in kernel.instructions:
-        for name in one.writes:
-            found.setdefault(name, []).append(one)
-    return found
+    """Returns the instructions that write each register."""
+    definitions: dict[str, list[Instruction]] = {}
+    for instruction in kernel.instructions:
+        for name in instruction.writes:
+            definitions.setdefault(name, []).append(instruction)
+    return definitions
 
 
 def tensor_map_of(kernel: Kernel, address: Operand) -> str | None:
-    """Where the tensor map lies that an address leads to: ``"PARAMETER+BYTES"`` in an aggregate
+    """Returns the place of an address's tensor map: ``"PARAMETER+BYTES"`` in an aggregate
     parameter, ``"PARAMETER"`` where the address is that parameter; None if it is not only moved and
     added to. Cost: linear in the kernel, once, and in the additions.
     """
-    parameters = {one.name: one for one in kernel.parameters}
+    parameters = {parameter.name: parameter for parameter in kernel.parameters}
     definitions = _definitions(kernel)
     offset = 0
-    for _ in kernel.instructions:  # each is passed once, or the registers are in a circle
+    for _ in kernel.instructions:  # each is passed once, unless they form a cycle
         if isinstance(address, Address):
             offset, address = offset + address.offset, address.base
         if isinstance(address, SymbolRef):
@@ -140,7 +140,7 @@ def tensor_map_of(kernel: Kernel, address: Operand) -> str | None:
             return None
         name, operands = writes[0].opcode.name, writes[0].operands
         if not isinstance(operands[0], Register):
-            return None  # a part of what is moved
+            return None  # This register holds only a part of the moved value.
         if name == "ld" and writes[0].space is Space.PARAM and isinstance(operands[1], Address):
             base = operands[1].base
             held = parameters.get(base.name) if isinstance(base, SymbolRef) else None
@@ -156,9 +156,9 @@ def tensor_map_of(kernel: Kernel, address: Operand) -> str | None:
 
 
 def _of_object(
-    what: str, words: tuple[str, ...], operands: tuple[Operand, ...]
+    action: str, words: tuple[str, ...], operands: tuple[Operand, ...]
 ) -> MbarrierUse | str:
-    match what:
+    match action:
         case "init":
             return MbarrierUse(Use.INIT, operands[0], operands[1])
         case "inval":
@@ -182,8 +182,8 @@ def _of_object(
 
 
 def counting_reads(instruction: Instruction) -> list[str]:
-    """The registers that say which mbarrier is meant, how much is counted and whether; of a wait
-    also the one that has the answer.
+    """Returns the registers that determine the mbarrier, the count and the condition of an
+    instruction; for a wait also the register of its result.
     """
     used, guard = use_of(instruction), instruction.guard
     if not isinstance(used, MbarrierUse):
@@ -191,6 +191,6 @@ def counting_reads(instruction: Instruction) -> list[str]:
     place = used.place.index if isinstance(used.place, Element) else used.place
     base = place.base if isinstance(place, Address) else None
     number = None if used.rank else used.number
-    names = [one.name for one in (number, base) if isinstance(one, Register)]
+    names = [register.name for register in (number, base) if isinstance(register, Register)]
     names += [] if guard is None else [guard.register]
     return [*names, *(instruction.writes if used.use is Use.WAIT else ())]

@@ -1,4 +1,4 @@
-"""What the rows of the table of semantics are made of: from an instruction's operands to terms."""
+"""Defines the elements of semantics rows, which map an instruction's operands to terms."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ptxwcet.support.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """How an operand is read: a literal, or a source of so many bits, of a predicate maybe not."""
+    """The reading of an operand: a literal, or ``width`` bits; a predicate may be negated."""
 
     number: int | None
     width: int
@@ -30,7 +30,7 @@ class Sources:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Modifiers that are no types."""
+        """The modifiers that are not types."""
         return self.operation.words
 
     def __len__(self) -> int:
@@ -43,24 +43,24 @@ class Sources:
 
     @property
     def width(self) -> int:
-        """Bits of the last type."""
+        """The width of the last type in bits."""
         return self.kind.width
 
     def read(self, place: int, width: int) -> Term:
-        """The low bits of an operand."""
-        one = self._places[place]
-        if one.number is not None:
-            truth = int(one.number != 0)  # as a predicate, any number but 0 is true
-            return const(truth if width == 1 else one.number, width)
-        whole = source(place, one.width)
-        return (~whole if one.negated else whole).resized(width, signed=False)
+        """Returns the low bits of an operand."""
+        operand = self._places[place]
+        if operand.number is not None:
+            truth = int(operand.number != 0)  # as a predicate, any number except 0 is true
+            return const(truth if width == 1 else operand.number, width)
+        whole = source(place, operand.width)
+        return (~whole if operand.negated else whole).resized(width, signed=False)
 
     def literal(self, place: int) -> int | None:
-        """The number of a literal."""
+        """Returns the number of a literal operand."""
         return self._places[place].number
 
     def bits(self, place: int) -> int:
-        """Bits of an operand's register; 0 of a literal."""
+        """Returns the bits of an operand's register; 0 for a literal."""
         return self._places[place].width
 
     def __getitem__(self, place: int) -> Term:
@@ -68,14 +68,14 @@ class Sources:
 
 
 Row = Callable[[Sources], "tuple[Term, ...] | None"]
-"""The results of an instruction in the order of its writes, each in the width of its type."""
+"""A builder of the results in the order of the writes, each in the width of its type."""
 
 
 @dataclass(frozen=True, slots=True)
 class SemanticsRow:
-    """What builds the results, and the modifiers and types that it is for.
+    """The builder of the results, and the modifiers and types that it supports.
 
-    ``floats``: types of floating point are taken as bits. ``packed``: so are two halves of a word.
+    ``floats``: floating-point types are taken as bits. ``packed``: so are two halves of a word.
     """
 
     build: Row
@@ -84,35 +84,35 @@ class SemanticsRow:
     packed: bool = False
 
     def takes(self, kind: NumberType) -> bool:
-        """Whether the row computes with a type."""
+        """Returns whether the row computes with a type."""
         if kind.kind is NumberKind.FLOAT:
             return self.floats
         return kind.count == 1 or self.packed
 
 
 Rows = Iterator[Opcode | Form | SemanticsRow]
-"""Rows of a family: opcodes, each followed by its forms, and by what it computes if that counts."""
+"""The rows of a family: opcodes, each followed by its forms, and by its semantics if needed."""
 
 
 def computed(
     build: Row, words: str = "", *, floats: bool = False, packed: bool = False
 ) -> SemanticsRow:
-    """A row for these modifiers; see :class:`SemanticsRow`."""
+    """Returns a row for these modifiers; see :class:`SemanticsRow`."""
     return SemanticsRow(build, frozenset(words.split()), floats, packed)
 
 
 def single(build: Callable[[Sources], Term]) -> Row:
-    """A row with one result."""
+    """Returns a row with one result."""
     return lambda s: (build(s),)
 
 
 def least(a: Term, b: Term, *, signed: bool) -> Term:
-    """The smaller of two numbers."""
+    """Returns the smaller of two numbers."""
     return b.less_than(a, signed=signed).choose(b, a)
 
 
 def saturated(a: Term, width: int, *, signed: bool = True) -> Term:
-    """A signed number in the range of a narrower type."""
+    """Clamps a signed number to the range of a narrower type."""
     low, high = (-(1 << width - 1), (1 << width - 1) - 1) if signed else (0, (1 << width) - 1)
     above = const(high, a.width).less_than(a, signed=True)
     below = a.less_than(low, signed=True)

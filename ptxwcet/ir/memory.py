@@ -1,4 +1,4 @@
-"""Loads, stores, atomic operations, fences and hints of caches: opcodes and their forms."""
+"""Lists the opcodes of loads, stores, atomic operations, fences and cache hints, with forms."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _HALVES = "f16 f16x2 bf16 bf16x2"
 
 
 def rows() -> Rows:
-    """All rows."""
+    """Yields all rows of this family."""
     yield from _load_rows()
     yield from _store_rows()
     yield from _atomic_rows()
@@ -59,7 +59,7 @@ def rows() -> Rows:
 
 
 def _with_policy(words: str, operands: str, types: str) -> Rows:
-    """A form, and the same with a cache policy as its last operand."""
+    """Yields a form, and the same form with a cache policy as its last operand."""
     yield Form(words, types, operands)
     yield Form(f"{words} L2::cache_hint", types, f"{operands} b64")
 

@@ -1,4 +1,4 @@
-"""Comparisons, copies and conversions: opcodes, their forms, and what those on integers compute.
+"""Lists the opcodes of comparisons, copies and conversions, their forms, and integer semantics.
 
 Source: the PTX ISA manual, chapter 9, section by section.
 """
@@ -23,7 +23,7 @@ _SHARED = "shared|shared::cta|shared::cluster"
 
 
 def rows() -> Rows:
-    """All rows."""
+    """Yields all rows of this family."""
     yield from _comparison_rows()
     yield from _move_rows()
     yield from _conversion_rows()
@@ -39,7 +39,7 @@ _COMPARED = (
     (_FLOAT_LESS, "f64 bf16 bf16x2", ""),
     (_FLOAT_LESS, "f16 f16x2", " [ftz]"),
 )
-"""What may be compared how, and what is said beside it."""
+"""The comparison operators, the types that they accept, and the optional modifiers."""
 
 
 def _comparison_rows() -> Rows:
@@ -74,7 +74,7 @@ def _move_rows() -> Rows:
 def _address_rows() -> Rows:
     spaces = "global|shared|shared::cta|shared::cluster|local|const|param|param::entry"
     yield Opcode("cvta", _C.MOVE)
-    # the addresses of other windows than that of global memory are moved
+    # Addresses of windows other than global memory are changed, so they have no row.
     yield computed(single(lambda s: s[0]), "global to")
     yield Form(spaces, "u32 u64", "=1 &1")
     yield Form(f"to {spaces}", "u32 u64", "=1 1")
@@ -95,11 +95,11 @@ def _conversion_rows() -> Rows:
     small, whole = f"u8 s8 {_ALL}", "=~1 ~2"
     for kind in small.split():
         signed, width = kind[0] == "s", int(kind[1:])
-        sources = [(one, one[0] == "s", int(one[1:])) for one in small.split()]
+        sources = [(name, name[0] == "s", int(name[1:])) for name in small.split()]
         inside = [
-            one for one, minus, bits in sources if one == kind or (bits < width and signed >= minus)
+            src for src, minus, bits in sources if src == kind or (bits < width and signed >= minus)
         ]
-        outside = " ".join(one for one, *_ in sources if one not in inside)
+        outside = " ".join(name for name, *_ in sources if name not in inside)
         yield Form("", kind, whole, " ".join(inside))
         yield Form("[sat]", kind, whole, outside)
     to_whole = "rni|rzi|rmi|rpi"
@@ -128,7 +128,7 @@ def _conversion_rows() -> Rows:
 
 
 def _narrow_rows() -> Rows:
-    """Conversions of pairs and quadruples, and to formats of at most 19 bits."""
+    """Yields conversions of pairs and quadruples, and to formats of at most 19 bits."""
     eight, small = "e4m3x2|e5m2x2", "e2m3x2|e3m2x2"
     yield Form("rn|rz [relu] [satfinite]", "f16x2 bf16x2", "=~1 ~2 ~2", "f32")
     yield Form("rs [relu] [satfinite]", "f16x2 bf16x2", "=~1 ~2 ~2 b32", "f32")
@@ -150,7 +150,7 @@ def _narrow_rows() -> Rows:
     yield Form("sat", "u8 s8 u4 s4 u2 s2", "=u32 s32 s32 b32", "s32", more="b32")
 
 
-# --- what those on integers compute ---------------------------------------------------------------
+# --- results of the opcodes on integers -----------------------------------------------------------
 
 
 _ORDERS = ("lt", "le", "gt", "ge", "lo", "ls", "hi", "hs")
@@ -177,7 +177,7 @@ def _outcome(s: Sources) -> Term | None:
 
 
 def _joined(s: Sources, outcome: Term) -> tuple[Term, Term] | None:
-    """The outcome and its opposite, each joined with a third operand if there is one."""
+    """Returns the outcome and its opposite, each combined with an optional third operand."""
     if len(s) == 2:
         return outcome, ~outcome
     third = s.read(2, 1)
@@ -219,7 +219,7 @@ def _selected_by_sign(s: Sources) -> tuple[Term, ...] | None:
 
 
 def _copied(s: Sources) -> tuple[Term, ...] | None:
-    """``mov``: of one number, of several into one, of one into several."""
+    """Computes ``mov``: a copy, a concatenation of several numbers, or a split into several."""
     width = s.width
     if len(s) == 1:
         if 0 < s.bits(0) < width or width % s.targets:

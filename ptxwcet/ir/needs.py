@@ -1,10 +1,10 @@
-"""What instructions, special registers and directives need of ``.version`` and ``.target``.
+"""Checks the requirements of instructions and directives on ``.version`` and ``.target``.
 
 The table ``needs.json`` has, for each opcode (``*``: for all of them, ``%``: for special registers,
-``.reg`` and the like: for directives), what is needed, and the words that need it. Words that are
-needed together are joined by ``+``; ``""`` stands for the opcode without any. Besides modifiers,
-``f32@2`` is a second type, ``#3`` a number of operands, ``|`` a pair of results and ``_`` a result
-that is thrown away. ``benchmarks/needed_headers.py`` makes the table of the verdicts of ptxas.
+``.reg`` and the like: for directives), requirements and the words that have them. Words that are
+needed together are joined by ``+``; ``""`` is the opcode without any. Besides modifiers, ``f32@2``
+is a second type, ``#3`` a number of operands, ``|`` a pair of results and ``_`` a discarded result.
+``benchmarks/needed_headers.py`` makes the table from ptxas's verdicts.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from ptxwcet.support.records import dataclass
 Version = tuple[int, int]
 _ALL = (99, 99)
 _RENAMED = {101: 110}
-"""The number of an architecture by the one that it had first."""
+"""The current number of an architecture by its former number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
     """The number of a target, its letter and the version of the file: ``sm_90a`` is 90 and ``a``.
 
-    The defaults stand for a target of which everything is taken.
+    The defaults are a target that accepts everything.
     """
 
     number: int = 999
@@ -38,17 +38,17 @@ class Target:
     @staticmethod
     def read(name: str, version: Version = _ALL) -> Target:
         """Returns the target that a file names, such as ``sm_90a`` or ``compute_75``."""
-        found = re.match(r"\w+_(\d+)([af]?)\Z", name)
-        return Target() if found is None else Target(int(found[1]), found[2], version)
+        match = re.match(r"\w+_(\d+)([af]?)\Z", name)
+        return Target() if match is None else Target(int(match[1]), match[2], version)
 
     @property
     def order(self) -> tuple[int, str]:
-        """Sorts targets by what they need of a GPU."""
+        """The sort key of targets by their requirements on a GPU."""
         return self.number, self.letter
 
 
 _Clause = tuple[Version, Version, tuple[str, ...]]
-"""First and last version, and on which targets: ``7.4 sm_80``, ``..6.3 sm_70-75``, ``sm_90a``."""
+"""The first and last version, and the targets: ``7.4 sm_80``, ``..6.3 sm_70-75``, ``sm_90a``."""
 
 _Rows = tuple[tuple[frozenset[str], tuple[_Clause, ...]], ...]
 
@@ -100,9 +100,9 @@ _ABSENT = {
 
 
 def words_of(modifiers: Sequence[str], operands: int, marks: str) -> Set[str]:
-    """Returns the words of an instruction that the table knows it by.
+    """Returns the words of an instruction under which the table lists it.
 
-    ``marks``: those of ``|_`` that its operands have.
+    ``marks`` are the characters of ``|_`` that its operands have.
     """
     types = [word for word in modifiers if is_type(word)]
     places = [f"{name}@{place}" for place, name in enumerate(types, 1)] if len(types) > 1 else []
@@ -127,22 +127,22 @@ _INITIAL = {
 
 
 def directive_words(text: str) -> tuple[str, Set[str]]:
-    """Returns the directive that a text is, and the words of it that the table knows it by."""
+    """Returns the directive of a text, and its words under which the table lists it."""
     head, mark, initial = _IGNORED.sub(" ", text).partition("=")
     words = _WORD.findall(head)
-    marks = [name for name, found in _INITIAL.items() if mark and found.search(initial)]
+    marks = [name for name, pattern in _INITIAL.items() if mark and pattern.search(initial)]
     return next((word for word in words if word in _DIRECTIVES), ""), {*words, *marks}
 
 
 def unmet(name: str, words: Set[str], target: Target) -> str:
-    """Returns what an instruction needs that a target has not; empty if it has all.
+    """Returns the requirement of an instruction that a target lacks; empty if it has all.
 
     Cost: linear in the rows of the opcode.
     """
     if not name or target == Target():
         return ""
-    for row in () if name[0] in ".%" else _table()["*"], _table().get(name, ()):
-        for needing, clauses in row:
+    for rows in () if name[0] in ".%" else _table()["*"], _table().get(name, ()):
+        for needing, clauses in rows:
             if needing <= words:
                 reason = _reason(clauses, target)
                 if reason:
@@ -151,7 +151,7 @@ def unmet(name: str, words: Set[str], target: Target) -> str:
 
 
 def _reason(clauses: Sequence[_Clause], target: Target) -> str:
-    """What a target lacks, and what the file says instead; empty if it has what is needed."""
+    """Returns the lacking feature, and the file's own target; empty if the requirement is met."""
     texts = [text for *_, each in clauses for text in each]
     if not _is_for(texts, target):
         lacking = _lacking(texts, target.number)
@@ -167,7 +167,7 @@ def _reason(clauses: Sequence[_Clause], target: Target) -> str:
 
 
 def _lacking(texts: Iterable[str], number: int) -> str:
-    """What a target of this number lacks that none of these texts is about."""
+    """Returns the feature that a target of this number lacks, if none of these texts covers it."""
     ranges = [text[3:].partition("-") for text in texts if text[-1].isdigit()]
     above = [int(low) for low, _, _ in ranges if int(low) > number]
     if above:

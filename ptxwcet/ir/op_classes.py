@@ -1,4 +1,4 @@
-"""Op classes: what a machine file gives timings for; state spaces; control effects.
+"""Defines op classes, which machine files give timings for, state spaces, and control effects.
 
 An op class groups PTX instructions that any published machine description times alike. The map
 (opcode row, type modifiers, state space) -> op class lives in :mod:`ptxwcet.ir.opcodes`; the map
@@ -11,7 +11,7 @@ from enum import Enum
 
 
 class OpClass(Enum):
-    """Timing class of an instruction; the value is the key used in machine files."""
+    """The timing class of an instruction; the value is the key used in machine files."""
 
     INT_ADD = "int_add"  # add, sub, addc, subc on integers (any width), and packed forms
     INT_MINMAX = "int_minmax"  # min, max on integers
@@ -81,11 +81,11 @@ class OpClass(Enum):
 
 
 COUNTING = frozenset({OpClass.MBARRIER, OpClass.MBARRIER_WAIT, OpClass.ASYNC_BULK})
-"""What counts at mbarriers, or waits for them (:mod:`ptxwcet.ir.mbarriers`)."""
+"""The op classes that count at mbarriers, or wait for them (:mod:`ptxwcet.ir.mbarriers`)."""
 
 
 class Kind(Enum):
-    """How the hardware executes one of its own instructions whose op class has several kinds."""
+    """The pipe that executes a hardware instruction whose op class has several kinds."""
 
     ORDINARY = "ordinary"  # the pipe for integers, logic and comparisons
     SPECIAL = "special"  # the unit for special functions, which converts as well
@@ -93,7 +93,7 @@ class Kind(Enum):
 
 
 class Space(Enum):
-    """PTX state space of a memory access or variable."""
+    """The PTX state space of a memory access or variable."""
 
     GENERIC = "generic"
     GLOBAL = "global"
@@ -105,7 +105,7 @@ class Space(Enum):
 
 
 class ControlEffect(Enum):
-    """What an instruction does to the flow of control of the threads that execute it."""
+    """The effect of an instruction on the flow of control of the threads that execute it."""
 
     NONE = "none"
     BRANCH = "branch"  # bra: one target
@@ -119,7 +119,7 @@ class ControlEffect(Enum):
 
 
 class Convergence(Enum):
-    """What an instruction of machine code does to the barriers at which lanes of a warp meet."""
+    """The effect of a machine instruction on the barriers at which lanes of a warp reconverge."""
 
     NONE = "none"
     SETS = "sets"  # BSSY: registers the lanes that execute it in a barrier
@@ -130,7 +130,7 @@ class Convergence(Enum):
 
 
 AT_MEETINGS = (Convergence.WAITS, Convergence.GATHERS)
-"""What an instruction does at which lanes of a warp wait for one another."""
+"""The effects for which lanes of a warp wait for one another."""
 
 AT_BARRIERS = (ControlEffect.BARRIER, ControlEffect.ARRIVE)
-"""What an instruction does that arrives at a barrier, and waits there or not."""
+"""The effects of instructions that arrive at a barrier, and wait there or not."""

@@ -1,9 +1,9 @@
-"""What a row of the table of instructions is, and the words that follow an opcode.
+"""Defines the content of a row of the table of instructions.
 
 A row's name is the fixed leading words of a mnemonic (``add``, ``cp.async.bulk``, ``bar.sync``);
-what follows are modifiers, in any order, as ptxas has it. The rows stand in a file a family
+the words after it are modifiers, in any order, as in ptxas. Each family has a file of rows
 (``arithmetic.py``, ``bits.py``, ``moves.py``, ``memory.py``, ``asynchronous.py``, ``matrix.py``,
-``texture.py``, ``control.py``), each with its forms behind it; ``instruction_set.py`` has them all.
+``texture.py``, ``control.py``), forms follow their opcode; ``instruction_set.py`` has all.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from ptxwcet.ir.words import count_types, state_space, type_kind
 from ptxwcet.support.records import dataclass
 
 CARRY = "CC.CF"
-"""Pseudo register of the carry flag, written by ``.cc`` and read by addc, subc and madc."""
+"""The pseudo register of the carry flag, written by ``.cc`` and read by addc, subc and madc."""
 
 
 @dataclass(frozen=True, slots=True)
 class ByType:
-    """Op class by the kind of the first type modifier; ``integer`` counts where none is written."""
+    """The op class by the kind of the first type modifier; ``integer`` if none is written."""
 
     integer: OpClass
     half: OpClass
@@ -34,7 +34,7 @@ class ByType:
 
 @dataclass(frozen=True, slots=True)
 class BySpace:
-    """Op class by the state space modifier; the generic class counts where none is written."""
+    """The op class by the state space modifier; the generic class if none is written."""
 
     classes: Mapping[Space, OpClass]
 
@@ -43,23 +43,22 @@ ClassRule = OpClass | ByType | BySpace
 
 
 WholeMeaning = Callable[[tuple[str, ...], tuple[Operand, ...]], Meaning | None]
-"""What an instruction with these modifiers and operands computes, None if that is not known."""
+"""The semantics of an instruction with these modifiers and operands, or None if unknown."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Opcode:
-    """A row: the name, how to class it, and effects.
+    """A row: the name, the rule for its op class, and its effects.
 
-    How many operands it has and which are written say its ``forms``. Where none
-    judge it, ``operands`` is the least and largest number that ptxas takes, and ``destinations``
-    how many leading ones are written. A destination that is an address is none: memory is no
-    register. ``accumulates``: the destination is read as well. ``reads_carry``: it reads the carry
-    flag. ``special_sources``: a special register may be a source. ``discards``: ``_`` may be the
-    whole result. ``accesses``: it accesses memory, as one whose class says where always does.
-    ``unjudged``: a word whose forms are taken as written, where there are no
-    more types than that. ``meaning``: what it computes, of opcodes that are none of PTX;
-    with one, known or not, all that is written is a function of what is read. ``convergence``: what
-    it does to the barriers at which lanes meet, of machine code.
+    The ``forms`` determine the number of operands and which are written. Without forms,
+    ``operands`` is the least and largest number that ptxas takes, and ``destinations`` the number
+    of leading ones that are written. An address is not a destination: memory is not a register.
+    ``accumulates``: the destination is read as well. ``reads_carry``: it reads the carry flag.
+    ``special_sources``: a special register may be a source. ``discards``: ``_`` may be the whole
+    result. ``accesses``: it accesses memory; an opcode whose class depends on the space always
+    does. ``unjudged``: a word whose forms are taken as written, if there are at most that many
+    types. ``meaning``: its semantics, for opcodes outside PTX; with it, all results are functions
+    of the operands, even if unknown. ``convergence``: its effect on barriers of a warp's lanes.
     """
 
     name: str
@@ -78,7 +77,7 @@ class Opcode:
     convergence: Convergence = Convergence.NONE
 
     def op_class(self, modifiers: Sequence[str]) -> OpClass:
-        """The timing class for these modifiers. Cost: linear in their number."""
+        """Returns the timing class for these modifiers. Cost: linear in their number."""
         rule = self.rule
         if isinstance(rule, OpClass):
             return rule
@@ -88,16 +87,16 @@ class Opcode:
         return floats.get(type_kind(modifiers), rule.integer)
 
     def space(self, modifiers: Sequence[str]) -> Space:
-        """The state space that it accesses, ``Space.NONE`` for opcodes that access no memory."""
+        """Returns the state space of its access, ``Space.NONE`` if it accesses no memory."""
         accesses = self.accesses or isinstance(self.rule, BySpace)
         return state_space(modifiers) if accesses else Space.NONE
 
     def is_judged(self, modifiers: Sequence[str]) -> bool:
-        """Whether its forms say which instructions with these modifiers exist."""
+        """Returns whether its forms determine which instructions with these modifiers exist."""
         if self.unjudged is None:
             return bool(self.forms)
         word, most = self.unjudged
-        return count_types(modifiers) > most or not any(re.match(word, one) for one in modifiers)
+        return count_types(modifiers) > most or not any(re.match(word, text) for text in modifiers)
 
     @property
     def counts(self) -> tuple[tuple[int, int], int]:

@@ -1,4 +1,4 @@
-"""Operands of instructions: registers, literals, symbols, addresses and groups of these."""
+"""Defines the operands of instructions: registers, literals, symbols, addresses and groups."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SpecialRegister:
 
     @property
     def bits(self) -> int:
-        """Its width: 32 bits, but for a few (PTX ISA, chapter 10)."""
+        """The width in bits: 32, except for a few registers (PTX ISA, chapter 10)."""
         if self.name in _WIDE_SPECIALS or self.name.endswith("64"):
             return 64
         return 1 if self.name == "%is_explicit_cluster" else 32
@@ -53,7 +53,7 @@ class SymbolRef:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """``[base + offset]``: base is a register, a symbol or an absolute immediate."""
+    """A memory operand ``[base + offset]``; base: register, symbol or absolute immediate."""
 
     base: Register | SpecialRegister | SymbolRef | Immediate
     offset: int = 0
@@ -61,7 +61,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """``array[base + offset]``: memory named by a variable and an index in brackets."""
+    """A memory operand ``array[base + offset]``: a variable and an index in brackets."""
 
     array: SymbolRef
     index: Address
@@ -69,7 +69,7 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """``{a, b, ...}``."""
+    """A vector operand ``{a, b, ...}``."""
 
     elements: tuple[Operand, ...]
 
@@ -84,21 +84,21 @@ class WholeVector:
 
 @dataclass(frozen=True, slots=True)
 class Bracket:
-    """``[a, {x, y}]``: a texture, surface or tensor-map operand with its coordinates."""
+    """A texture, surface or tensor-map operand with its coordinates, ``[a, {x, y}]``."""
 
     elements: tuple[Operand, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """``(a, b)``: the results or the arguments of a call."""
+    """The results or the arguments of a call, ``(a, b)``."""
 
     elements: tuple[Operand, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """``a|b``: two destinations in one operand."""
+    """Two destinations in one operand, ``a|b``."""
 
     first: Operand
     second: Operand
@@ -106,21 +106,21 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Negated:
-    """``!p``: a predicate operand used negated."""
+    """A predicate operand used negated, ``!p``."""
 
     operand: Operand
 
 
 @dataclass(frozen=True, slots=True)
 class Minus:
-    """``-a``: an operand of a video instruction with its sign changed."""
+    """An operand of a video instruction with its sign changed, ``-a``."""
 
     operand: Operand
 
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """``a.b0``: bytes or a half of a register in a video instruction; ``selector`` has no dot."""
+    """Bytes or a half of a register in a video instruction, ``a.b0``; ``selector`` has no dot."""
 
     operand: Register
     selector: str
@@ -128,7 +128,7 @@ class Selected:
 
 @dataclass(frozen=True, slots=True)
 class Decorated:
-    """``-|R4|.H0_H0``: a source of machine code with what stands ``before`` and ``after`` it."""
+    """A source of machine code with its prefix and suffix, ``-|R4|.H0_H0``."""
 
     operand: Operand
     before: str = ""
@@ -137,7 +137,7 @@ class Decorated:
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """``_``: a result that is thrown away."""
+    """A discarded result, ``_``."""
 
 
 Operand = (
@@ -161,7 +161,7 @@ Operand = (
 
 
 def leaves(operand: Operand) -> Iterator[Operand]:
-    """The registers, special registers, literals and symbols in an operand. Cost: linear."""
+    """Yields the registers, special registers, literals and symbols of an operand. Cost: linear."""
     match operand:
         case Address(base):
             yield from leaves(base)
@@ -185,14 +185,14 @@ def leaves(operand: Operand) -> Iterator[Operand]:
 
 
 def mapped(operand: Operand, change: Callable[[Operand], Operand]) -> Operand:
-    """The operand with other registers, special registers, literals and symbols, in their order."""
+    """Returns the operand with all leaves (:func:`leaves`) replaced, in their order."""
     match operand:
         case Address(base, offset):
             changed = change(base)
             assert isinstance(changed, Register | SpecialRegister | SymbolRef | Immediate)
             return Address(changed, offset)
         case Vector(elements) | Bracket(elements) | Arguments(elements):
-            return type(operand)(tuple([mapped(one, change) for one in elements]))
+            return type(operand)(tuple([mapped(element, change) for element in elements]))
         case Pair(first, second):
             return Pair(mapped(first, change), mapped(second, change))
         case Negated(inner) | Minus(inner):

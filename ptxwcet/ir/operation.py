@@ -1,9 +1,9 @@
-"""What an instruction is asked to compute: its types and its other modifiers, told apart once.
+"""Separates the types of an instruction from its other modifiers, once.
 
-PTX writes types and modifiers in one row of words, in almost any order, and some words of the one
-look like the other: ``bf16`` is no bit string, ``u16x2`` no integer of 32 bits. Whoever needs to
-know reads :class:`Operation`, not the words. A word that is no known type stays among the words, so
-a rule that accepts the words it knows refuses what this module does not know.
+PTX writes types and modifiers in one list of words, in almost any order, and some words of either
+kind look alike: ``bf16`` is not a bit string, ``u16x2`` not an integer of 32 bits. A consumer reads
+:class:`Operation`, not the words. A word that is not a known type stays among the words, so a rule
+that accepts only listed words refuses all that this module does not know.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ptxwcet.support.records import dataclass
 
 
 class NumberKind(Enum):
-    """How the bits of a number are read."""
+    """The interpretation of the bits of a number."""
 
     UNSIGNED = "u"
     SIGNED = "s"
@@ -36,18 +36,18 @@ class NumberType:
 
     @property
     def width(self) -> int:
-        """Bits in all."""
+        """The width of all numbers in bits."""
         return self.bits * self.count
 
     @property
     def is_integer(self) -> bool:
-        """Whether it is a single integer or bit string."""
+        """True for a single integer or bit string."""
         plain = self.kind not in (NumberKind.FLOAT, NumberKind.PREDICATE)
         return plain and self.count == 1
 
     @property
     def is_signed(self) -> bool:
-        """Whether it is read in two's complement."""
+        """True if it is read in two's complement."""
         return self.kind is NumberKind.SIGNED
 
 
@@ -72,27 +72,27 @@ _TYPES: dict[str, NumberType] = {
 
 
 def number_type(word: str) -> NumberType | None:
-    """The type that a modifier names, None if it names none that is known here."""
+    """Returns the type that a modifier names, or None if it names no known type."""
     return _TYPES.get(word)
 
 
 _BITS = re.compile(r"(?:[subf]|bf)([0-9]+)(x2)?\Z")
-_HANDLE_BYTES = 8  # texref, samplerref, surfref: a 64-bit handle
+_HANDLE_BYTES = 8  # texref, samplerref, surfref are 64-bit handles
 
 
 def type_bytes(word: str) -> int:
-    """Size of a type such as ``u32`` in memory; 1 for ``pred``."""
-    found = _BITS.match(word)
-    if found is None:
+    """Returns the size of a type such as ``u32`` in memory, in bytes; 1 for ``pred``."""
+    match = _BITS.match(word)
+    if match is None:
         return 1 if word == "pred" else _HANDLE_BYTES
-    return int(found[1]) // 8 * (2 if found[2] else 1)
+    return int(match[1]) // 8 * (2 if match[2] else 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operation:
-    """The row's name of an opcode (empty without a row), its types and its words, in order.
+    """The name of an opcode's row (empty without a row), its types and its words, in order.
 
-    What is alike is one object, which :func:`operation_of` gives: it is looked up by identity.
+    Equal operations are the same object, which :func:`operation_of` returns: lookup is by identity.
     """
 
     name: str
@@ -108,12 +108,12 @@ class Operation:
 
     @property
     def has_floats(self) -> bool:
-        """Whether it names a floating-point type."""
-        return any(one.kind is NumberKind.FLOAT for one in self.types)
+        """True if it names a floating-point type."""
+        return any(number.kind is NumberKind.FLOAT for number in self.types)
 
 
 def operation_of(form: InstructionForm) -> Operation:
-    """Name, types and words of an instruction's form. Cost: constant, once for each mnemonic."""
+    """Returns name, types and words of a form. Cost: constant, once for each mnemonic."""
     return _decoded("" if form.opcode is None else form.opcode.name, form.modifiers)
 
 

@@ -1,6 +1,6 @@
-"""Which instructions PTX has: the forms of each opcode, and why an instruction is none of them.
+"""Defines the forms of each opcode, and finds the reason if an instruction has none of them.
 
-A :class:`Form` is a row of data behind its opcode's (``instruction_set.py``); this module reads its
+A :class:`Form` is a row of data after its opcode (``instruction_set.py``); this module reads its
 words, and ``permitted_operands.py`` compares operands with them. An opcode without a form is not
 judged. Source of the rules: the PTX ISA manual, and ptxas's verdict on every pair of a type and a
 register (``benchmarks/semantic_mutants.py`` compares the two).
@@ -23,12 +23,12 @@ _TYPE, _LEADING, _WORDS = range(3)
 class Form:
     """Instructions of one kind. All fields are words split at spaces.
 
-    ``words``: modifiers that are no types, in groups ``a|b``: one of the group is written,
-    ``[a|b]`` at most one, ``^a|b`` right behind the opcode. ``types`` and ``second``: the choices
-    for the first and the second type, ``more`` those for further ones, separated by semicolons.
-    A group that stands twice asks for two of its words. ``operands``: one specification each, see
-    :func:`specifications`. ``documented`` is False for what ptxas takes and the
-    manual has not.
+    ``words``: modifiers that are not types, in groups ``a|b``: exactly one of the group is written,
+    ``[a|b]`` at most one, ``^a|b`` directly after the opcode; a group that occurs twice requires
+    two. ``types`` and ``second``: the choices for the first and the second type, ``more`` those for
+    further types, separated by semicolons. ``operands``: one specification each, see
+    :func:`specifications`. ``documented`` is False for forms that ptxas takes and the manual does
+    not list.
     """
 
     words: str
@@ -39,7 +39,7 @@ class Form:
     more: str = ""
 
     def refusal(self, modifiers: Sequence[str]) -> tuple[int, str] | None:
-        """What keeps modifiers from being this form, and how far they match; None if they are.
+        """Returns why modifiers are not this form, and how far they match; None if they are.
 
         Where another word is to follow the opcode, the text is the choice of words.
         """
@@ -66,7 +66,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Modifiers that exclude each other."""
+    """A group of modifiers that exclude each other."""
 
     choice: tuple[str, ...]
     required: bool
@@ -74,7 +74,7 @@ class _Group:
 
     @staticmethod
     def read(text: str) -> _Group:
-        """A group as :class:`Form` spells it."""
+        """Reads a group as :class:`Form` spells it."""
         return _Group(tuple(text.strip("[]^").split("|")), text[0] != "[", text[0] == "^")
 
     def __str__(self) -> str:
@@ -82,7 +82,7 @@ class _Group:
 
 
 _REPEATABLE = frozenset({"cc", "approx", "shiftamt", "sync", "sat", "satfinite"})
-"""Words that ptxas takes twice."""
+"""The words that ptxas takes twice."""
 
 
 _IGNORED = frozenset(
@@ -93,7 +93,7 @@ _IGNORED = frozenset(
         *("subnormal", "swizzle_atomicity", "swizzle_mode"),
     )
 )
-"""Words that ptxas overlooks behind an opcode that has no use for them."""
+"""The words that ptxas ignores after an opcode that does not use them."""
 
 
 def _wrong_words(words: Sequence[str], groups: Sequence[_Group]) -> tuple[int, str] | None:
@@ -113,18 +113,18 @@ def _wrong_words(words: Sequence[str], groups: Sequence[_Group]) -> tuple[int, s
 
 
 def matching(forms: Iterable[Form], modifiers: Sequence[str]) -> tuple[list[Form], str]:
-    """The forms that have these modifiers, and the nearest reason against them if there are none.
+    """Returns the forms with these modifiers; without such forms, also the nearest reason against.
 
     Cost: linear in the words of the forms.
     """
     refusals = [(form, form.refusal(modifiers)) for form in forms]
-    found = [form for form, refusal in refusals if refusal is None]
+    matches = [form for form, refusal in refusals if refusal is None]
     reasons = [refusal for _, refusal in refusals if refusal is not None]
-    return found, "" if found else _nearest(reasons)
+    return matches, "" if matches else _nearest(reasons)
 
 
 def _nearest(reasons: Sequence[tuple[int, str]]) -> str:
-    nearest, text = max(reasons, key=lambda one: one[0])
+    nearest, text = max(reasons, key=lambda ranked: ranked[0])
     if nearest != _LEADING:
         return text
     words = [word for far, group in reasons if far == _LEADING for word in group.split(" or ")]
@@ -135,26 +135,26 @@ def _nearest(reasons: Sequence[tuple[int, str]]) -> str:
 
 
 class Mark(StrEnum):
-    """What stands before the type in the word of an operand."""
+    """A mark before the type in the word of an operand."""
 
-    OPTIONAL = "?"  # it may be left out
+    OPTIONAL = "?"  # the operand may be omitted
     WRITTEN = "="
     NEGATABLE = "!"
-    RELAXED = "~"  # wider registers too
-    PACKED = "%"  # also a vector that is packed
-    SYMBOL = "&"  # also a variable
-    VECTOR = "{"  # with "}": as many as ``.v2`` says
+    RELAXED = "~"  # accepts wider registers too
+    PACKED = "%"  # accepts a packed vector too
+    SYMBOL = "&"  # accepts a variable too
+    VECTOR = "{"  # with "}": its size is from ``.v2``
     CLOSED = "}"
-    LITERAL = "$"  # only a literal
+    LITERAL = "$"  # accepts only a literal
     WARPS = "*"  # literals are multiples of the warp size
-    SIGNED = "-"  # it may have a minus
+    SIGNED = "-"  # the operand may have a minus
     LOOSE = "<"  # as {}; without ``.v2`` a vector of any size that is wide enough
-    AT_LEAST = "+"  # a vector of so many, or more
+    AT_LEAST = "+"  # a vector of at least this size
 
 
 @dataclass(frozen=True, slots=True)
 class Specification:
-    """One operand of a form, decoded from its word: see :func:`specifications`."""
+    """An operand of a form, decoded from its word: see :func:`specifications`."""
 
     marks: str
     type: str
@@ -166,7 +166,7 @@ class Specification:
     no_literal: bool
 
     def has(self, *marks: Mark) -> bool:
-        """Whether one of some marks stands before the type."""
+        """Returns whether one of some marks precedes the type."""
         return any(mark in self.marks for mark in marks)
 
 
@@ -190,42 +190,41 @@ def _specification(text: str) -> Specification:
 
 @cache
 def specifications(text: str) -> tuple[tuple[Specification, ...], int]:
-    """The operands of a form, and how many there are at least.
+    """Returns the operands of a form, and their least number.
 
     An operand's word: marks, the type (``1`` and ``2`` the instruction's own, ``W`` twice the
     first's width), ``/type`` for the other half of a pair, ``#low:high`` for literals,
-    ``#low:high:step`` for those at such distances (``#`` alone: none), ``.s`` and the like for
-    parts of a register that may be selected. ``4x`` before the type is a vector of four; ``MK:``
-    the part of a matrix of M rows and K columns that a thread holds, by the shape among the
-    modifiers (a small letter: half as many, of a sparse matrix). ``[]`` is
-    an address, ``[]3`` one with three coordinates behind it; ``[t]f2`` a texture (``[s]``: a
-    surface) with at least two coordinates that are floats (``s``: integers, ``i``: an index before
-    them).
+    ``#low:high:step`` for those at such distances (only ``#`` excludes literals), ``.s`` and the
+    like for parts of a register that may be selected. ``4x`` before the type is a vector of four;
+    ``MK:`` the part of a matrix of M rows and K columns that a thread holds, by the shape among the
+    modifiers (a small letter: half the size, for a sparse matrix). ``[]`` is an address, ``[]3`` an
+    address followed by three coordinates; ``[t]f2`` a texture (``[s]``: a surface) with at least
+    two coordinates that are floats (``s``: integers, ``i``: an index before them).
     """
-    found = tuple(map(_specification, text.split()))
-    return found, sum(not one.has(Mark.OPTIONAL) for one in found)
+    operands = tuple(map(_specification, text.split()))
+    return operands, sum(not operand.has(Mark.OPTIONAL) for operand in operands)
 
 
 @cache
 def operand_counts(forms: tuple[Form, ...]) -> tuple[tuple[int, int], int]:
-    """The least and largest number of operands of some forms, and how many are written at most."""
-    found = [specifications(form.operands) for form in forms]
-    most = max(len(operands) for operands, _ in found)
-    written = max(sum(one.has(Mark.WRITTEN) for one in operands) for operands, _ in found)
-    return (min(least for _, least in found), most), written
+    """Returns the least and largest number of operands, and the largest of written ones."""
+    decoded = [specifications(form.operands) for form in forms]
+    most = max(len(operands) for operands, _ in decoded)
+    written = max(sum(operand.has(Mark.WRITTEN) for operand in operands) for operands, _ in decoded)
+    return (min(least for _, least in decoded), most), written
 
 
 @cache
 def gives_pairs(forms: tuple[Form, ...]) -> bool:
-    """Whether one of the forms has an operand that is a pair of results."""
-    return any(one.second for form in forms for one in specifications(form.operands)[0])
+    """Returns whether one of the forms has an operand that is a pair of results."""
+    return any(operand.second for form in forms for operand in specifications(form.operands)[0])
 
 
 @cache
 def depends_on_literals(forms: tuple[Form, ...]) -> bool:
-    """Whether the value of an integer literal decides if operands fit one of the forms."""
+    """Returns whether the value of an integer literal decides if operands fit a form."""
     return any(
-        one.literals is not None or one.has(Mark.WARPS)
+        operand.literals is not None or operand.has(Mark.WARPS)
         for form in forms
-        for one in specifications(form.operands)[0]
+        for operand in specifications(form.operands)[0]
     )

@@ -1,6 +1,6 @@
-"""The operands that a form has: each is compared with the word of its specification.
+"""Checks operands: each is compared with the word of its specification in a form.
 
-The words stand in the rows of :class:`ptxwcet.ir.permitted.Form`, which also decodes them.
+The words are in the rows of :class:`ptxwcet.ir.permitted.Form`, which also decodes them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ptxwcet.support.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class OperandRefusal:
-    """The operand at fault, counted from 0, and what is wrong with it."""
+    """The rejected operand, counted from 0, and the reason."""
 
     place: int
     message: str
@@ -49,7 +49,7 @@ def refusal(
     spaces: Mapping[str, str],
     functions: Collection[str] = (),
 ) -> OperandRefusal | None:
-    """Why the operands of an instruction fit none of the forms that have its modifiers.
+    """Returns why the operands fit none of the forms with the instruction's modifiers, or None.
 
     ``types``: the type of each register by unique name; ``spaces``: the state space of each
     variable; ``functions``: the operands that are names of functions. Cost: linear in forms and
@@ -78,11 +78,11 @@ _SELECTORS = {
     "hm": re.compile(r"h(?:0|1|10)\Z"),
     "bm": re.compile(r"b(?=.)3?2?1?0?\Z"),
 }
-"""A byte or a half; two halves or four bytes of eight; the masks of such a result."""
+"""Selectors of a byte or a half, two halves or four bytes of eight, and masks of these."""
 
 
 class _Checker:
-    """Compares operands with specifications for one instruction."""
+    """The comparison of operands with specifications for one instruction."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class _Checker:
         self._size = sizes[0] if sizes else 0
 
     def refusal(self, text: str, operands: Sequence[Operand]) -> OperandRefusal | None:
-        """The first operand that does not fit."""
+        """Returns the rejection of the first operand that does not fit, or None."""
         wanted, least = specifications(text)
         if not least <= len(operands) <= len(wanted):
             count = str(least) if least == len(wanted) else f"{least} to {len(wanted)}"
@@ -143,11 +143,11 @@ class _Checker:
         return first or self._value(operand.second, wanted, wanted.second)
 
     def _fragment(self, operand: Operand, wanted: Specification) -> str:
-        """A matrix: registers of 32 bits, or of 64 for f64.
+        """Checks a part of a matrix: registers of 32 bits, or of 64 for f64.
 
-        All threads of a warp hold a part, or those of a warp group (64 rows).
+        All threads of a warp, or of a warp group (64 rows), hold a part.
         """
-        shape = next(found for found in map(_SHAPE.match, self._modifiers) if found is not None)
+        shape = next(match for match in map(_SHAPE.match, self._modifiers) if match is not None)
         rows, columns = (
             int(shape[letter.upper()]) // (2 if letter.islower() else 1)
             for letter in wanted.fragment
@@ -158,7 +158,7 @@ class _Checker:
         threads = 128 if shape["M"] == "64" else 32
         size = max(1, bits // threads // _width(kind))
         factors = list(leaves(operand)) if "K" in wanted.fragment.upper() else []
-        if len(factors) > 1 and all(isinstance(one, Immediate) for one in factors):
+        if len(factors) > 1 and all(isinstance(factor, Immediate) for factor in factors):
             return "literals alone are no factor of a product of matrices"
         for register in leaves(operand) if kind == "b32" else ():
             given = self._types[register.name] if isinstance(register, Register) else ""
@@ -167,7 +167,7 @@ class _Checker:
         return self._elements(operand, wanted, size, kind)
 
     def _holds_part(self, given: str, element: str) -> bool:
-        """Whether a register of 32 bits may be a part of a matrix, as ptxas compares the two."""
+        """Returns whether ptxas accepts a register of 32 bits as a part of a matrix."""
         is_group = self._opcode.startswith("wgmma.")
         if element == "f32":
             return given in ("b32", "f32") or (
@@ -183,7 +183,7 @@ class _Checker:
         return True
 
     def _elements(self, operand: Operand, wanted: Specification, size: int, kind: str) -> str:
-        """Exactly so many values in braces, or a vector register."""
+        """Checks for exactly ``size`` values in braces, or a vector register."""
         elements = _elements_of(operand)
         if elements and all(isinstance(element, Sink) for element in elements):
             return "a vector of '_' alone has no type"
@@ -196,7 +196,7 @@ class _Checker:
         return self._each(elements, wanted, kind)
 
     def _each(self, elements: Sequence[Operand], wanted: Specification, kind: str) -> str:
-        """Elements of a vector, where ptxas looks neither at float literals nor at selectors."""
+        """Checks elements of a vector, where ptxas ignores float literals and selectors."""
         for element in elements:
             value = element.operand if isinstance(element, Selected) else element
             is_float = isinstance(value, Immediate) and isinstance(value.value, float)
@@ -207,39 +207,39 @@ class _Checker:
             )
             if message:
                 return message
-        return self._alike(elements)
+        return self._compatible(elements)
 
-    def _alike(self, elements: Sequence[Operand]) -> str:
-        """Whether registers may stand in one vector: of one width, and their types go together."""
-        types = [self._types.get(one.name, "") for one in elements if isinstance(one, Register)]
+    def _compatible(self, elements: Sequence[Operand]) -> str:
+        """Checks that registers fit in one vector: equal widths and compatible types."""
+        types = [self._types.get(leaf.name, "") for leaf in elements if isinstance(leaf, Register)]
         common = types[0] if types else ""
         for given in types[1:]:
-            if not _go_together(common, given):
+            if not _are_compatible(common, given):
                 return f"a .{common} and a .{given} register do not stand in one vector"
             common = given if common[0] == "b" else common
         return ""
 
     def _resource(self, operand: Operand, text: str) -> str:
-        """A texture, with a sampler perhaps, or a surface; with coordinates if some are wanted."""
+        """Checks a texture with an optional sampler, or a surface, and required coordinates."""
         wanted = _RESOURCE.match(text)
         assert wanted is not None
-        what, own = ("texture", "texref") if wanted["kind"] == "t" else ("surface", "surfref")
+        resource, own = ("texture", "texref") if wanted["kind"] == "t" else ("surface", "surfref")
         parts = operand.elements if isinstance(operand, Bracket) else (operand,)
         places = parts[:-1] if wanted["count"] else parts
         if not 1 <= len(places) <= (2 if wanted["kind"] == "t" and wanted["count"] else 1):
-            return f"a {what} in brackets is expected here" + ", with coordinates" * bool(
+            return f"a {resource} in brackets is expected here" + ", with coordinates" * bool(
                 wanted["count"]
             )
         for place in places:
             if not isinstance(place, Address) or place.offset or isinstance(place.base, Immediate):
-                return f"a {what} is named by a register or a variable alone"
+                return f"a {resource} is named by a register or a variable alone"
             name = getattr(place.base, "name", "")
             handle = self._spaces.get(name, "input")
             if handle not in (own, "samplerref", "input"):
-                return f"'{name}' is no {what}"
+                return f"'{name}' is no {resource}"
             kind = self._types.get(name, "b64")
             if kind not in ("b64", "u64", "s64"):
-                return f"a {what} cannot be a .{kind} register"
+                return f"a {resource} cannot be a .{kind} register"
         return self._coordinates(parts[-1], wanted) if wanted["count"] else ""
 
     def _coordinates(self, operand: Operand, wanted: re.Match[str]) -> str:
@@ -250,15 +250,15 @@ class _Checker:
         elements = _elements_of(operand)
         if len(elements) < least or len(elements) not in (1, 2, 4):
             return f"{least} coordinates are expected here"
-        for place, one in enumerate(elements):
+        for place, coordinate in enumerate(elements):
             is_index = place == 0 and wanted["index"]
-            message = self._value(one, _COORDINATE, "s32" if is_index else kind)
+            message = self._value(coordinate, _COORDINATE, "s32" if is_index else kind)
             if message:
                 return message
-        return self._alike(elements[1:] if wanted["index"] else elements)
+        return self._compatible(elements[1:] if wanted["index"] else elements)
 
     def _place(self, operand: Operand, coordinates: str) -> str:
-        """An address, with coordinates behind it if a number of them is wanted."""
+        """Checks an address, followed by coordinates if a number of them is required."""
         self._addresses += 1
         if not coordinates:
             return self._address(operand)
@@ -269,7 +269,7 @@ class _Checker:
             return "an address with coordinates takes no offset"
         if not isinstance(vector, Vector) or len(vector.elements) != int(coordinates):
             return f"{coordinates} coordinates are expected here"
-        messages = (self._value(one, _COORDINATE, "s32") for one in vector.elements)
+        messages = (self._value(coordinate, _COORDINATE, "s32") for coordinate in vector.elements)
         return next((message for message in messages if message), "")
 
     def _address(self, operand: Operand) -> str:
@@ -281,9 +281,9 @@ class _Checker:
         return self._base(operand.base, space)
 
     def _place_of_address(self) -> str:
-        """The state space that the instruction says for its latest address: words in their order.
+        """Returns the state space of the instruction's latest address: its words are in this order.
 
-        Addresses behind those are of mbarriers; a generic one has the empty string.
+        Addresses after these are of mbarriers; a generic address has the empty string.
         """
         if self._opcode.startswith("mbarrier."):
             return "shared"
@@ -305,7 +305,7 @@ class _Checker:
         return ""
 
     def _variable(self, variable: SymbolRef, space: str) -> str:
-        """Whether a variable is where the instruction accesses memory."""
+        """Checks that a variable is in the space that the instruction accesses."""
         given = self._spaces.get(variable.name, "")
         if not given or self._opcode in ("fence", "tensormap.cp_fenceproxy"):
             return ""
@@ -326,14 +326,14 @@ class _Checker:
             return "a vector of 1, 2 or 4 is expected here"
         if not wanted.has(Mark.RELAXED):
             return self._each(elements, wanted, wanted.type)
-        names = [one.name for one in elements if isinstance(one, Register)]
+        names = [element.name for element in elements if isinstance(element, Register)]
         given, kind = sum(_width(self._types[name]) for name in names), self._named(wanted.type)
         if len(names) == len(elements) and given < _width(kind):
             return f"the vector has {given} bits, a .{kind} value more"
-        return self._alike(elements)
+        return self._compatible(elements)
 
     def _named(self, name: str) -> str:
-        """The type that a specification names."""
+        """Returns the type that a specification names."""
         if name == "W":
             return f"{self._own[0][0]}{2 * int(self._own[0][1:])}"
         return self._own[int(name) - 1] if name.isdigit() else name
@@ -360,7 +360,7 @@ class _Checker:
                     return "'!' is not permitted here"
                 return self._value(inner, wanted, name)
             case SpecialRegister(register):
-                if any(one[0] == "f" or one == "bf16" for one in self._own):
+                if any(type_name[0] == "f" or type_name == "bf16" for type_name in self._own):
                     return f"the special register '{register}' is no value here"
                 if self._opcode in ("mov", "cvt") and _width(kind) not in _widths_of(operand):
                     return f"the special register '{register}' is no .{kind} value"
@@ -384,7 +384,7 @@ class _Checker:
         return f"a single .{kind} value is expected here"
 
     def _address_taken(self, symbol: SymbolRef, kind: str) -> str:
-        """Whether the address of a variable may be taken by this instruction."""
+        """Checks that this instruction may take the address of a variable."""
         given = self._spaces.get(symbol.name, "")
         if given in ("texref", "surfref") and self._opcode == "mov" and kind != "u64":
             return f"the handle '{symbol.name}' is a .u64 value"
@@ -402,22 +402,22 @@ class _Checker:
         return f"a .{given} register does not hold a .{kind} value"
 
     def _packed(self, elements: Sequence[Operand], kind: str, *, is_written: bool = False) -> str:
-        """Registers fill the other operand; with literals or ``_`` they are no wider than it."""
+        """Checks that registers fill the other operand, or do not exceed it (literals, ``_``)."""
         if any(isinstance(element, Sink) for element in elements):
             has_value = any(isinstance(element, Register) for element in elements)
             if not has_value and not (isinstance(elements[0], Immediate) and not is_written):
                 return "a vector of '_' alone has no type"
             if kind != "b32" and not is_written:
                 return "'_' is a source of 'mov.b32' alone"
-        registers = [one.name for one in elements if isinstance(one, Register)]
+        registers = [element.name for element in elements if isinstance(element, Register)]
         widths, whole = sum(_width(self._types[name]) for name in registers), _width(kind)
         if widths > whole or (len(registers) == len(elements) and widths != whole):
             return f"the vector has {widths} bits, the other operand {whole}"
-        return self._alike(elements)
+        return self._compatible(elements)
 
 
 def _widths_of(special: SpecialRegister) -> tuple[int, ...]:
-    """The widths that a special register may be read with: those of old are 16 bits wide too."""
+    """Returns the widths with which a special register may be read; the oldest also with 16."""
     stem = special.name.split(".")[0]
     if stem in ("%tid", "%ntid", "%ctaid", "%nctaid"):
         return 16, 32
@@ -425,15 +425,15 @@ def _widths_of(special: SpecialRegister) -> tuple[int, ...]:
 
 
 def _elements_of(operand: Operand) -> tuple[Operand, ...]:
-    """The elements of a vector; none if the operand is no vector."""
+    """Returns the elements of a vector; none for any other operand."""
     if isinstance(operand, WholeVector):
         return tuple(Register(name) for name in operand.members)
     return operand.elements if isinstance(operand, Vector) else ()
 
 
 @cache
-def _go_together(first: str, second: str) -> bool:
-    """Whether registers of two types may be elements of one vector."""
+def _are_compatible(first: str, second: str) -> bool:
+    """Returns whether registers of two types may be elements of one vector."""
     if first == second:
         return True
     if "pred" in (first, second):
@@ -449,20 +449,20 @@ _WHOLE_ADDRESSES = frozenset(
         "multimem",
     )
 )
-"""Opcodes (their first words) whose global and generic addresses have 64 bits."""
+"""The opcodes (first words) whose global and generic addresses have 64 bits."""
 
 
 def _width(name: str) -> int:
-    found = number_type(name)
-    return 128 if found is None else found.width
+    kind = number_type(name)
+    return 128 if kind is None else kind.width
 
 
 @cache
 def _holds(register: str, kind: str, relaxed: bool) -> bool:
-    """Whether a register of a declared type may be an operand of a type.
+    """Returns whether a register of a declared type may be an operand of a type.
 
-    Bit strings go with any type of their width, floats only with themselves and bit strings;
-    signed and unsigned are alike. ``relaxed`` (loads, stores, conversions) allows wider ones.
+    Bit strings fit any type of their width, floats only themselves and bit strings; signedness is
+    ignored. ``relaxed`` (loads, stores, conversions) allows wider registers.
     """
     if register == kind or (register == "f16x2" and kind == "pred"):
         return True
@@ -488,7 +488,7 @@ _ONLY_BITS = frozenset({"bf16", "f32x2", "bf16x2", "u16x2", "s16x2", "tf32"})
 
 
 def _takes_function(wanted: Specification, kind: str) -> bool:
-    """Whether ptxas takes a function's name as a number: not in conversions and numbers of bits."""
+    """Returns whether ptxas takes a function's name as a number: no conversion or bit type."""
     if wanted.has(Mark.WRITTEN) or (wanted.has(Mark.RELAXED) and wanted.type == "2"):
         return False
     return wanted.type in ("1", "2", "W", "b32") and kind not in _ONLY_BITS

@@ -1,9 +1,9 @@
-"""What instructions compute: one row an opcode, each a term over the instruction's sources.
+"""Computes the semantics of instructions: a term over the sources for each result.
 
 :func:`meaning_of` gives a term for each register that an instruction writes, over the operands that
-it reads. An opcode without a row, a modifier that its row does not name, a type that is not an
-integer, an operand that is neither register, special register nor literal: None, and nobody knows
-more of the result than that it depends on what was read.
+it reads. It gives None for an opcode without a row, a modifier that its row does not name, a type
+that is not an integer, and an operand that is neither register, special register nor literal; then
+the result depends on the operands in an unknown manner.
 
 Source: the PTX ISA manual, chapter 9 (the sections on integer, comparison, logic and shift, and
 data movement instructions). Every row is compared with execution on all its forms
@@ -41,7 +41,7 @@ _CARRY = Register(CARRY)
 
 
 def meaning_of(instruction: Instruction, registers: Mapping[str, str]) -> Meaning | None:
-    """The terms of an instruction; None if the table has none for it.
+    """Returns the terms of an instruction, or None if the table has none for it.
 
     ``registers``: the types of the kernel's registers. Cost: constant, once for each combination of
     mnemonic, operand kinds and literals.
@@ -54,22 +54,22 @@ def meaning_of(instruction: Instruction, registers: Mapping[str, str]) -> Meanin
     operands = instruction.operands
     if table_row is None or not operands:
         return None
-    sources = [leaf for one in operands[1:] for leaf in _parts(one)]
+    sources = [leaf for operand in operands[1:] for leaf in _parts(operand)]
     if CARRY in instruction.reads:
         sources.append(_CARRY)
     first = operation.types[0].width if operation.types else 0
-    places = [_place(one, registers, first) for one in sources]
-    located = tuple(one for one in places if one is not None)
+    places = [_place(source, registers, first) for source in sources]
+    located = tuple(place for place in places if place is not None)
     targets = _parts(operands[0])
     if not _names(instruction, sources).issuperset(instruction.reads):
         return None
-    if len(located) < len(places) or not all(isinstance(one, (Register, Sink)) for one in targets):
+    if len(located) < len(places) or not all(isinstance(to, (Register, Sink)) for to in targets):
         return None
     results = _results(operation, located, len(targets), CARRY in instruction.writes)
     if results is None:
         return None
-    written = [one.name for one in targets if isinstance(one, Register)]
-    kept = [one for one, at in zip(results, targets, strict=False) if isinstance(at, Register)]
+    written = [target.name for target in targets if isinstance(target, Register)]
+    kept = [term for term, to in zip(results, targets, strict=False) if isinstance(to, Register)]
     if CARRY in instruction.writes:
         written.append(CARRY)
         kept.append(results[-1])
@@ -82,23 +82,23 @@ def meaning_of(instruction: Instruction, registers: Mapping[str, str]) -> Meanin
     whole = tuple(
         part.resized(width, signed=is_signed) for part, width in zip(kept, widths, strict=True)
     )
-    plain = tuple(one.operand if isinstance(one, Negated) else one for one in sources)
+    plain = tuple(source.operand if isinstance(source, Negated) else source for source in sources)
     return Meaning(whole, plain)
 
 
 def _whole(instruction: Instruction, meaning: WholeMeaning) -> Meaning | None:
-    """What another table says, if that is of all that is read and written."""
-    found = meaning(instruction.modifiers, instruction.operands)
-    if found is None or len(found.results) != len(instruction.writes):
+    """Returns the semantics by another table, if they cover all that is read and written."""
+    semantics = meaning(instruction.modifiers, instruction.operands)
+    if semantics is None or len(semantics.results) != len(instruction.writes):
         return None
-    is_whole = _names(instruction, found.sources).issuperset(instruction.reads)
-    return found if is_whole else None
+    is_whole = _names(instruction, semantics.sources).issuperset(instruction.reads)
+    return semantics if is_whole else None
 
 
 def _names(instruction: Instruction, sources: Sequence[Operand]) -> set[str]:
-    """The registers that its sources and its guard name; what else it reads has no term."""
-    leaves = [one.operand if isinstance(one, Negated) else one for one in sources]
-    names = {one.name for one in leaves if isinstance(one, Register)}
+    """Returns the registers that sources and guard name; other registers read have no term."""
+    leaves = [source.operand if isinstance(source, Negated) else source for source in sources]
+    names = {leaf.name for leaf in leaves if isinstance(leaf, Register)}
     if instruction.guard is not None:
         names.add(instruction.guard.register)
     return names
@@ -116,7 +116,7 @@ def _parts(operand: Operand) -> tuple[Operand, ...]:
 
 
 def _place(operand: Operand, registers: Mapping[str, str], bits: int) -> Place | None:
-    """How an operand is read; ``bits``: of the first type, that of literals of floating point."""
+    """Returns the reading of an operand; ``bits`` is the width of floating-point literals."""
     match operand:
         case Register(name):
             width = _width(registers.get(name, "pred" if name == CARRY else ""))
@@ -137,7 +137,7 @@ def _place(operand: Operand, registers: Mapping[str, str], bits: int) -> Place |
 
 
 def _pattern(number: float, bits: int) -> int | None:
-    """The bits of a literal of floating point; None of NaN and of what a type cannot hold."""
+    """Returns the bits of a float literal; None for NaN and for numbers out of range."""
     form = {32: "<f", 64: "<d"}.get(bits)
     if form is None or math.isnan(number):
         return None
@@ -148,7 +148,7 @@ def _pattern(number: float, bits: int) -> int | None:
 
 
 def _width(kind: str) -> int:
-    """Bits of a register of a type; 0 if that is no single number."""
+    """Returns the bits of a register of a type; 0 if that is not a single number."""
     if kind == "pred":
         return 1
     digits = kind.lstrip("usbf")
@@ -159,11 +159,11 @@ def _width(kind: str) -> int:
 def _results(
     operation: Operation, places: tuple[Place, ...], targets: int, carries: bool
 ) -> tuple[Term, ...] | None:
-    """The results of a row for all targets, and the carry flag if it is written."""
-    row = ROWS[operation.name]
-    if not set(operation.words) <= row.words or not all(map(row.takes, operation.types)):
+    """Returns the results of a row for all targets, and the carry flag if it is written."""
+    entry = ROWS[operation.name]
+    if not set(operation.words) <= entry.words or not all(map(entry.takes, operation.types)):
         return None
-    found = row.build(Sources(operation, places, targets))
-    if found is None or len(found) < targets + carries:
+    results = entry.build(Sources(operation, places, targets))
+    if results is None or len(results) < targets + carries:
         return None
-    return (*found[:targets], found[-1]) if carries else found[:targets]
+    return (*results[:targets], results[-1]) if carries else results[:targets]

@@ -1,4 +1,4 @@
-"""Texture, surface and video instructions: opcodes and their forms."""
+"""Lists the opcodes of textures, surfaces and video instructions, with their forms."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _C = OpClass
 
 
 def rows() -> Rows:
-    """All rows."""
+    """Yields all rows of this family."""
     yield from _fetch_rows()
     yield from _query_rows()
     yield from _surface_rows()
@@ -30,14 +30,14 @@ _GEOMETRIES = (
     ("cube", "f4", "", 0, True),
     ("acube", "if4", "", 0, True),
 )
-"""Coordinates as floats and as integers, elements of an offset, whether depths are compared."""
+"""Coordinates as floats and as integers, elements of an offset, whether depths can be compared."""
 
 
 def _tails(offset: int, compares: bool) -> list[str]:
-    """What may stand behind the coordinates: an offset, a depth to compare with."""
+    """Returns the operands that may follow the coordinates: an offset, a depth to compare with."""
     shifts, depths = ("", f" +{offset}xs32"), ("", " f32")
-    ways = product(shifts if offset else shifts[:1], depths if compares else depths[:1])
-    return [shift + depth for shift, depth in ways]
+    tails = product(shifts if offset else shifts[:1], depths if compares else depths[:1])
+    return [shift + depth for shift, depth in tails]
 
 
 def _fetch_rows() -> Rows:
@@ -106,7 +106,7 @@ _LESS = "eq|ne|lt|le|gt|ge"
 
 
 def _video_rows() -> Rows:
-    """``.s``: a byte or a half of the register may be selected."""
+    """Yields video forms; ``.s`` marks operands that permit selecting a byte or a half."""
     shift = "wrap|clamp"
     for name, words, third in (
         *((name, "[sat]", _WHOLE) for name in ("vadd", "vsub", "vabsdiff", "vmin", "vmax")),
@@ -127,7 +127,7 @@ def _video_rows() -> Rows:
 
 
 def _packed_video_rows() -> Rows:
-    """``.h`` and ``.b``: the halves or bytes of two registers, ``m`` behind it a mask of them."""
+    """Yields forms on halves (``.h``) or bytes (``.b``) of two registers; ``m`` is their mask."""
     for count, part in (("2", "h"), ("4", "b")):
         operands = f"=u32.{part}m u32#.{part} u32#.{part} u32#"
         for name in ("vadd", "vsub", "vavrg", "vabsdiff", "vmin", "vmax"):

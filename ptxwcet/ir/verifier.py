@@ -1,7 +1,7 @@
-"""The verifier of the IR: what every kernel satisfies that later stages rely on.
+"""Verifies the IR: the invariants of every kernel that later stages rely on.
 
 With PTXWCET_VERIFY in the environment it runs after lowering and after each pass that rewrites a
-kernel (calls inlined, registers for ``.param`` variables); all tests run so.
+kernel (calls inlined, registers for ``.param`` variables); all tests set it.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _CODE = "PW900"
 
 
 def lowered(kernel: Kernel) -> Kernel:
-    """The kernel; with PTXWCET_VERIFY, raises PtxwcetError (PW900) if lowering broke it."""
+    """Returns the kernel; with PTXWCET_VERIFY, raises PtxwcetError (PW900) if lowering broke it."""
     if os.environ.get("PTXWCET_VERIFY"):
         _require(verify_kernel(kernel))
     return kernel
 
 
 def rewritten(kernel: Kernel) -> Kernel:
-    """The kernel; with PTXWCET_VERIFY, raises PtxwcetError (PW900) if a pass broke it."""
+    """Returns the kernel; with PTXWCET_VERIFY, raises PtxwcetError (PW900) if a pass broke it."""
     if os.environ.get("PTXWCET_VERIFY"):
         _require(verify_rewritten(kernel))
     return kernel
@@ -52,28 +52,28 @@ def _require(faults: tuple[Diagnostic, ...]) -> None:
 
 
 def verify_rewritten(kernel: Kernel) -> tuple[Diagnostic, ...]:
-    """Violations of the invariants 2 to 6 in a kernel that a pass has made of others.
+    """Returns the violations of invariants 2 to 6 in a kernel that a pass has made from others.
 
-    Its instructions keep their places in the text, which may be those of functions, and it may have
+    Its instructions keep their places in the text, which may be in functions, and it may have
     no body.
     """
     return tuple(fault for check in _ANYWHERE for fault in check(kernel))
 
 
 def verify_kernel(kernel: Kernel) -> tuple[Diagnostic, ...]:
-    """Violations of the invariants; none for what the parser makes (a bug of ours otherwise).
+    """Returns the violations of the invariants; none for output of the parser unless it has a bug.
 
-    1. Instruction extents lie in the kernel's span, are not empty, and ascend without overlap;
-       instructions that one statement stands for have the same.
+    1. Instruction extents are in the kernel's span, are not empty, and ascend without overlap;
+       instructions of one statement have the same extent.
     2. Every label maps to an index from 0 to the number of instructions; the label definitions in
        the body are those labels, at these indices.
     3. Every register read, written or used as guard is declared; a guard is a predicate.
-    4. Branch targets are labels of the kernel: exactly one for ``bra``, those of its table for
+    4. Branch targets are labels of the kernel: exactly one for ``bra``, its table's for
        ``brx.idx``, none for anything else. Branch tables hold labels of the kernel.
-    5. The registers read are those of the guard, of source operands, of addresses and, where the
-       opcode says so, of destinations; those written are in destination operands. Together they
-       are exactly the registers that the operands name, the carry flag, and those that stand for
-       the ``.param`` variables of an access.
+    5. The registers read are in the guard, source operands, addresses and, where the opcode
+       reads them, destinations; the registers written are in destination operands. Together
+       they are exactly the registers that the operands name, the carry flag, and the registers
+       for ``.param`` variables of an access.
     6. An opcode without a row has no op class, no memory space and no control effect; one with a
        row has an op class. A call has a callee or reads the register that holds it.
     7. Body items ascend in index, scopes are balanced, and inner scopes are numbered from 1 on in
@@ -115,13 +115,13 @@ def _check_definitions(kernel: Kernel) -> Iterator[Diagnostic]:
 
 
 def _check_registers(kernel: Kernel) -> Iterator[Diagnostic]:
-    known = kernel.registers
+    declared = kernel.registers
     for instruction in kernel.instructions:
         for name in (*instruction.reads, *instruction.writes):
-            if name not in known:
+            if name not in declared:
                 yield _fault(f"register {name} is not declared", instruction, kernel)
         guard = instruction.guard
-        if guard is not None and known.get(guard.register) != "pred":
+        if guard is not None and declared.get(guard.register) != "pred":
             yield _fault(f"guard {guard.register} is no predicate", instruction, kernel)
 
 
@@ -168,7 +168,7 @@ def _check_roles(kernel: Kernel) -> Iterator[Diagnostic]:
 
 
 def registers_of(operand: Operand) -> Iterator[str]:
-    """Unique names of the registers in an operand. Vector registers give their members' names."""
+    """Yields the names of the registers in an operand; for vector registers, of their members."""
     return (leaf.name for leaf in leaves(operand) if isinstance(leaf, Register))
 
 

@@ -1,4 +1,4 @@
-"""The words behind an opcode: which of them are types and state spaces."""
+"""Classifies the words after an opcode: types and state spaces."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _WIDTHS = frozenset({"1", "2", "4", "8", "16", "32", "64", "128", "256", "512", 
 
 
 def state_space(modifiers: Iterable[str]) -> Space:
-    """The first state space among the modifiers, generic if there is none (PTX ISA, ``ld``)."""
+    """Returns the first state space among the modifiers, or generic (PTX ISA, ``ld``)."""
     for modifier in modifiers:
         space = _SPACES.get(modifier)
         if space is not None:
@@ -42,7 +42,7 @@ def state_space(modifiers: Iterable[str]) -> Space:
 
 
 def type_kind(modifiers: Iterable[str]) -> str:
-    """``half``, ``single``, ``double`` or ``integer`` by the first type modifier."""
+    """Returns ``half``, ``single``, ``double`` or ``integer`` by the first type modifier."""
     for modifier in modifiers:
         if _TYPE.match(modifier):
             return _TYPE_KINDS.get(modifier, "integer")
@@ -50,21 +50,21 @@ def type_kind(modifiers: Iterable[str]) -> str:
 
 
 def is_type(modifier: str) -> bool:
-    """Whether a modifier is a type such as ``u32``, ``f16x2`` or ``pred``."""
+    """Returns whether a modifier is a type such as ``u32``, ``f16x2`` or ``pred``."""
     return _TYPE.match(modifier) is not None
 
 
 def count_types(modifiers: Iterable[str]) -> int:
-    """How many modifiers are types such as ``u32``, ``f16x2`` or ``pred``."""
+    """Returns the number of modifiers that are types such as ``u32``, ``f16x2`` or ``pred``."""
     return sum(is_type(modifier) for modifier in modifiers)
 
 
 def count_spaces(modifiers: Iterable[str]) -> int:
-    """How many modifiers are state spaces."""
+    """Returns the number of modifiers that are state spaces."""
     return sum(modifier in _SPACES for modifier in modifiers)
 
 
 def is_impossible_type(modifier: str) -> bool:
-    """Whether a modifier is spelled like a type of a width that no PTX type has (``s33``)."""
-    found = _NUMERIC_TYPE.match(modifier)
-    return found is not None and found.group(1) not in _WIDTHS
+    """Returns whether a modifier looks like a type but has an impossible width (``s33``)."""
+    match = _NUMERIC_TYPE.match(modifier)
+    return match is not None and match.group(1) not in _WIDTHS

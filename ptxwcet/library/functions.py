@@ -21,15 +21,7 @@ from ptxwcet.commands.simulate.study import SimulationOptions, simulate_file
 from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.library.arguments import (
-    BoundArguments,
-    File,
-    Files,
-    GridArguments,
-    MachineArguments,
-    PlaceArguments,
     checked,
-    path_of,
-    paths_of,
     request_of,
     require_one,
 )
@@ -38,9 +30,17 @@ from ptxwcet.library.shown import formula_tables, shown
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.opened.opening import RefusedKernel, open_request, read_module
 from ptxwcet.opened.request import MOST_INSTRUCTIONS
-from ptxwcet.report.head import refusals
 from ptxwcet.simulator.policies import Policy
 from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.support.options import (
+    BoundArguments,
+    File,
+    Files,
+    GridArguments,
+    MachineArguments,
+    PlaceArguments,
+    paths_of,
+)
 
 if TYPE_CHECKING:
     from ptxwcet.commands.bound.symbolic import SymbolicReport
@@ -128,7 +128,7 @@ def formula(source: object, symbolic: str, **given: Unpack[GridArguments]) -> Sh
         f"formulas of {symbolic} of {request.path}",
         _symbolic_text,
         formula_tables,
-        refusals(answer, report.kernels),
+        answer,
     )
 
 
@@ -182,8 +182,9 @@ def run(
 
     ``outputs`` has the arrays afterwards, by name. Raises PtxwcetError. Cost: that of the run.
     """
-    links, names = paths_of(link), path_of(cuda_source)
-    asked = RunRequest(os.fspath(source), os.fspath(launch), names, max_instructions, links=links)
+    names = None if cuda_source is None else os.fspath(cuda_source)
+    files = os.fspath(source), os.fspath(launch), names
+    asked = RunRequest(*files, max_instructions, links=paths_of(link))
     return Executed(run_file(asked))
 
 

@@ -11,39 +11,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.support.options import OPTIONS, BoundArguments, OtherArguments
 
 KEYWORDS: Mapping[str, str] = {
-    "--arch": "arch",
-    "--block": "block",
-    "--cache": "cache",
-    "--co-runner": "co_runner",
-    "--divergent": "divergent",
-    "--dynamic-shared": "dynamic_shared",
-    "--executed": "executed",
-    "--facts": "facts",
-    "--grid": "grid",
-    "--jitter": "jitter",
-    "--kernel": "kernel",
-    "--launch": "launch",
-    "--link": "link",
-    "--loop-bound": "loop_bounds",
-    "--machine": "machine",
-    "--max-instructions": "max_instructions",
-    "--mem-latency": "memory_latency",
-    "--method": "method",
-    "--machine-code": "machine_code",
-    "--nvcc-options": "nvcc_options",
-    "--on-unknown": "on_unknown",
-    "--param": "params",
-    "--policy": "policy",
-    "--registers": "registers",
-    "--resident-blocks": "resident_blocks",
-    "--resume": "resume",
-    "--seed": "seed",
-    "--sms": "sms",
-    "--source": "cuda_source",
-    "--symbolic": "symbolic",
-    "--workers": "workers",
+    OPTIONS[name].word: name
+    for arguments in (BoundArguments, OtherArguments)
+    for name in arguments.__annotations__
+    if OPTIONS[name].words
 }
 """The arguments of functions, by the options that they are on the command line."""
 

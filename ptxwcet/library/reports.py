@@ -45,9 +45,6 @@ from ptxwcet.commands.what_if.report import (
 )
 from ptxwcet.commands.what_if.study import bound_variants
 from ptxwcet.library.arguments import (
-    File,
-    GridArguments,
-    MachineArguments,
     checked,
     request_of,
     said,
@@ -66,10 +63,10 @@ from ptxwcet.library.shown import (
     what_if_tables,
 )
 from ptxwcet.opened.request import Request
-from ptxwcet.report.head import refusals
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.explanations import Explanation
 from ptxwcet.support.extras import require_extra
+from ptxwcet.support.options import File, GridArguments, MachineArguments
 from ptxwcet.support.printable import plural
 from ptxwcet.support.whole_files import write_text
 
@@ -124,9 +121,8 @@ def memory(source: object, **given: Unpack[MachineArguments]) -> Shown[MemoryRep
     request = request_of(source, **given)
     answer = study_accesses(request)
     report = build_memory_report(answer, request.source)
-    refused = refusals(answer, report.kernels)
     title = f"memory accesses of {request.path}"
-    return shown(report, title, render_memory_text, memory_tables, refused)
+    return shown(report, title, render_memory_text, memory_tables, answer)
 
 
 @checked
@@ -153,9 +149,8 @@ def annotate(
     request = request_of(source, **given)
     answer = explain_file(request, (at,) if isinstance(at, str) else tuple(at))
     report = build_annotation(answer, source=request.source, wants_ptx=ptx, only=bool(at))
-    refused = refusals(answer, report.kernels)
     title = f"code of {request.path} with its cycles"
-    return shown(report, title, render_annotation_text, annotation_tables, refused)
+    return shown(report, title, render_annotation_text, annotation_tables, answer)
 
 
 @checked
@@ -179,9 +174,8 @@ def ports(source: object, **given: Unpack[GridArguments]) -> Shown[PortsReport]:
 
     request = request_of(source, **given)
     answer, report = ports_of_file(request)
-    refused = refusals(answer, report.kernels)
     title = f"what iterations of {request.path} take of the units"
-    return shown(report, title, render_ports_text, ports_tables, refused)
+    return shown(report, title, render_ports_text, ports_tables, answer)
 
 
 @checked
@@ -205,9 +199,8 @@ def what_if(
     words = [f"{what}={_figures(what, value)}" for what, value in changes.items()]
     answer = bound_variants(request, words)
     report = build_what_if_report(answer)
-    refused = refusals(answer, report.kernels)
     title = f"what-if of {request.path}"
-    return shown(report, title, render_what_if_text, what_if_tables, refused)
+    return shown(report, title, render_what_if_text, what_if_tables, answer)
 
 
 def _figures(what: str, value: int | range | str) -> str:
@@ -381,7 +374,7 @@ def sweep(
 ) -> pandas.DataFrame:
     """The bound of every unit of a plan, as ``ptxwcet sweep`` finds it: a row a unit.
 
-    The columns are those of ``results.parquet`` (docs/sweeps.md). ``output`` is the folder that
+    The columns are those of ``results.parquet`` (docs/results.md). ``output`` is the folder that
     keeps the answers and the tables, which ``resume`` goes on with; without one nothing is kept.
     ``workers`` units are analysed at once (one a core), or as many as the workers of a Dask
     ``scheduler`` can; the rows do not depend on it. ``cache`` is a folder of answers that several

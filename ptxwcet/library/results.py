@@ -6,7 +6,6 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
-from functools import partial
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -29,7 +28,7 @@ from ptxwcet.flow.graph.control_flow import ControlFlow, OnFlow
 from ptxwcet.flow.graph.divergence import DivergentSet
 from ptxwcet.flow.paths.dot import NO_NOTES, Notes
 from ptxwcet.library.hints import said_in_python
-from ptxwcet.library.tables import Columns, facts_table, preformatted, table
+from ptxwcet.library.tables import facts_table, preformatted, table
 from ptxwcet.machine.model import Machine
 from ptxwcet.opened.opening import Answer, RefusedKernel
 from ptxwcet.support.demangling import names_meant
@@ -165,14 +164,15 @@ class Cfg(Compared, OnFlow):
         if shutil.which("dot") is not None:
             return None  # the picture is shown
         graph = self.to_networkx()
-        columns: Columns = {
-            "block": lambda row: row[0],
-            "line": lambda row: str(row[1]["line"] or ""),
-            "instructions": lambda row: row[1]["instructions"],
-            "loops around": lambda row: row[1]["loops"] or None,
-            "then": lambda row: ", ".join(graph.successors(row[0])),
+        blocks = [block for _, block in graph.nodes(data=True)]
+        columns: dict[str, list[object]] = {
+            "block": [*graph.nodes],
+            "line": [str(block["line"] or "") for block in blocks],
+            "instructions": [block["instructions"] for block in blocks],
+            "loops around": [block["loops"] or None for block in blocks],
+            "then": [", ".join(graph.successors(name)) for name in graph.nodes],
         }
-        return table(repr(self).strip("<>"), graph.nodes(data=True), columns)
+        return table(repr(self).strip("<>"), columns.items())
 
     def _repr_svg_(self) -> str | None:
         if shutil.which("dot") is None:
@@ -290,8 +290,7 @@ class Bound(Compared):
 
     def to_dict(self) -> dict[str, Any]:
         """The kernel's row of the JSON report."""
-        found: dict[str, Any] = asdict(build_report(self.alone).kernels[0])
-        return found
+        return asdict(build_report(self.alone).kernels[0])
 
     def text(self, *, details: bool = False) -> str:
         """The report for people; with ``details`` all that is known."""
@@ -387,23 +386,21 @@ class Analysis(Compared, Mapping[str, "Bound | Refused"]):
         return f"<Analysis: {', '.join(map(repr, self.values()))}>"
 
     def _repr_html_(self) -> str:
-        found = [*self.values()]
-        columns: Columns = {
+        rows = [*self.values()]
+        columns = {
             "kernel": "kernel",
-            **{
-                head: partial(_of_bound, name)
-                for head, name in (
-                    ("cycles of a block", "cycles"),
-                    ("µs", "microseconds"),
-                    ("guarantee", "guarantee"),
-                    ("cycles of the launch", "launch_cycles"),
-                    ("its guarantee", "launch_guarantee"),
-                )
-            },
-            "refused": lambda row: row.reason if isinstance(row, Refused) else None,
+            "cycles of a block": "cycles",
+            "µs": "microseconds",
+            "guarantee": "guarantee",
+            "cycles of the launch": "launch_cycles",
+            "its guarantee": "launch_guarantee",
+            "refused": "reason",
         }
-        reasons = (row._repr_html_() for row in found if isinstance(row, Refused))
-        return table(self.answer.path, found, columns) + "".join(reasons)
+        cells = (
+            (head, [getattr(row, name, None) for row in rows]) for head, name in columns.items()
+        )
+        reasons = (row._repr_html_() for row in rows if isinstance(row, Refused))
+        return table(self.answer.path, cells) + "".join(reasons)
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -425,8 +422,7 @@ class Simulated(Compared):
 
     def to_dict(self) -> dict[str, Any]:
         """The kernel's row of the JSON report (``ptxwcet simulate FILE --format json``)."""
-        found: dict[str, Any] = asdict(build_run_report(self.answer).kernels[0])
-        return found
+        return asdict(build_run_report(self.answer).kernels[0])
 
     def text(self) -> str:
         """The report for people."""
@@ -485,12 +481,12 @@ class Executed(Compared):
         return f"<Executed {self.kernel}: {state}, {len(self.diagnostics)} findings>"
 
     def _repr_html_(self) -> str:
-        columns: Columns = {
-            "array": lambda one: one[0],
-            "type": lambda one: str(one[1].dtype),
-            "values": lambda one: array_beginning(one[1]),
+        columns = {
+            "array": [*self.outputs],
+            "type": [str(array.dtype) for array in self.outputs.values()],
+            "values": [array_beginning(array) for array in self.outputs.values()],
         }
-        arrays = table(repr(self).strip("<>"), self.outputs.items(), columns)
+        arrays = table(repr(self).strip("<>"), columns.items())
         found = render_all(self.diagnostics)
         return arrays + (preformatted(found) if found else "")
 
@@ -515,10 +511,6 @@ def _result(row: KernelAnalysis | RefusedKernel, answer: Answer[KernelAnalysis])
     if isinstance(row, RefusedKernel):
         return Refused(row.kernel.readable, said_in_python(row.diagnostics))
     return Bound(row, answer)
-
-
-def _of_bound(name: str, row: Bound | Refused) -> object:
-    return getattr(row, name) if isinstance(row, Bound) else None
 
 
 def _time(cycles: int, microseconds: float) -> str:

@@ -1,23 +1,19 @@
 """Results as tables of HTML, for notebooks.
 
->>> from types import SimpleNamespace
 >>> from ptxwcet.library.tables import table
->>> rows = [SimpleNamespace(name="a<b", cycles=1234, note=None)]
->>> table("bounds", rows, {"kernel": "name", "cycles": "cycles", "note": "note"}).count("<tr>")
+>>> table("bounds", [("kernel", ["a<b"]), ("cycles", [1234]), ("note", [None])]).count("<tr>")
 2
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from operator import attrgetter
+from types import MappingProxyType
 from typing import Any
 
+from ptxwcet.report.columns import NOTEBOOK, Titles, filled, is_empty
 from ptxwcet.support.printable import printable_line, printable_picture
-
-Columns = Mapping[str, str | Callable[[Any], object]]
-"""What each column says of a row: an attribute of it, or what a function makes of it."""
 
 _MOST_ROWS = 300
 _LEFT = "text-align:left;white-space:pre"
@@ -25,14 +21,18 @@ _RIGHT = "text-align:right"
 _WRAPPED = "text-align:left;max-width:60em"
 
 
-def table(title: str, rows: Iterable[object], columns: Columns) -> str:
-    """A table with a row for each of ``rows``; columns that are empty everywhere are left out."""
-    readers = [attrgetter(one) if isinstance(one, str) else one for one in columns.values()]
-    cells = [[read(row) for read in readers] for row in rows]
-    kept = [at for at in range(len(readers)) if any(row[at] not in (None, "") for row in cells)]
-    heads = [*columns]
-    lines = ["".join(f"<th style='{_LEFT}'>{escape(heads[at])}</th>" for at in kept)]
-    lines += ["".join(_cell(row[at]) for at in kept) for row in cells[:_MOST_ROWS]]
+def rows_table(title: str, rows: Sequence[Any], titles: Titles = MappingProxyType({})) -> str:
+    """Returns a table of rows of a report, in the columns that their fields state."""
+    columns = ((column.title, values) for column, values in filled(rows, NOTEBOOK, titles))
+    return table(title, columns)
+
+
+def table(title: str, columns: Iterable[tuple[str, Sequence[object]]]) -> str:
+    """Returns a table of columns behind their titles, without those that are empty everywhere."""
+    kept = [column for column in columns if not is_empty(column[1])]
+    lines = ["".join(f"<th style='{_LEFT}'>{escape(head)}</th>" for head, _ in kept)]
+    cells = list(zip(*(values for _, values in kept), strict=True))
+    lines += ["".join(map(_cell, row)) for row in cells[:_MOST_ROWS]]
     more = len(cells) - _MOST_ROWS
     left_out = f"<p>and {more:,} more rows</p>" if more > 0 else ""
     body = "".join(f"<tr>{line}</tr>" for line in lines)

@@ -1,1 +1,1 @@
-"""Machine descriptions: units, timings, limits, and the assumptions they satisfy."""
+"""Describes machines: units, timings, limits, and the assumptions that they satisfy."""

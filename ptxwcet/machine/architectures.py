@@ -1,10 +1,10 @@
-"""Which code a GPU can run: the architecture that code is for, against a machine's.
+"""Checks that a GPU can run code: the architecture of the code against the machine's.
 
 A driver compiles PTX for its own GPU or a later one; machine code runs on GPUs of the same major
 revision and no smaller minor one (CUDA C++ Programming Guide, "Compute Capability" and "Binary
-Compatibility"). Code for a variant (``sm_90a``) or a family (``sm_100f``) runs on that alone, and
-machine code of an embedded GPU only there, as none of others does. A cubin from sm_100 on does not
-say whether it is of a variant: it is taken for one.
+Compatibility"). Code for a variant (``sm_90a``) or a family (``sm_100f``) runs only on that; an
+embedded GPU and other GPUs do not run machine code of each other. A cubin from sm_100 on does not
+state whether it is for a variant: this is assumed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ptxwcet.support.diagnostics import PtxwcetError
 _TARGET = re.compile(r"(?:sm|compute)_(\d+)(\d)([af]?)")
 _EMBEDDED = frozenset({(3, 2), (5, 3), (6, 2), (7, 2), (8, 7), (8, 8), (10, 1), (11, 0)})
 _OLDEST_OF_NVCC_13 = (7, 5)
-_VARIANTS_FROM = 10  # major revision whose cubins may be of a variant
+_VARIANTS_FROM = 10  # the major revision from which cubins may be for a variant
 
 
 def runs_on(target: str, capability: str, *, is_code: bool) -> bool:
@@ -40,14 +40,14 @@ def runs_on(target: str, capability: str, *, is_code: bool) -> bool:
 def require_architecture(kernel: Kernel, machine: Machine) -> None:
     """Raises PtxwcetError (PW329) for code that the machine's GPU cannot run.
 
-    Nothing is refused on a machine without a compute capability, which is no GPU.
+    A machine without a compute capability is not a GPU and accepts all code.
     """
     capability, is_code = machine.compute_capability, kernel.code is not None
     if not kernel.target or capability is None:
         return
     if runs_on(kernel.target, capability, is_code=is_code):
         return
-    what = "machine code" if is_code else "PTX"
+    code = "machine code" if is_code else "PTX"
     own = architecture_of(capability)
     others = [
         name
@@ -61,7 +61,7 @@ def require_architecture(kernel: Kernel, machine: Machine) -> None:
     listed = f", or take a machine that runs it: --machine {' or '.join(others)}" if others else ""
     raise PtxwcetError.of(
         "PW329",
-        f"kernel {kernel.readable} is {what} for {kernel.target}, which a GPU of compute "
+        f"kernel {kernel.readable} is {code} for {kernel.target}, which a GPU of compute "
         f"capability {capability} ({machine.name}) does not run",
         kernel.span,
         help=f"compile it for {own} ({how}){listed}",
@@ -69,19 +69,19 @@ def require_architecture(kernel: Kernel, machine: Machine) -> None:
 
 
 def architecture_of(capability: str) -> str:
-    """Returns the name that compilers have for a compute capability: ``sm_90``."""
+    """Returns the compilers' name for a compute capability: ``sm_90``."""
     return f"sm_{capability.replace('.', '')}"
 
 
 def architecture_assumptions(kernel: Kernel, machine: Machine) -> tuple[Assumption, ...]:
-    """Returns what bounds rest on where code was compiled here, or for another architecture."""
-    found, how = [], kernel.span.source.how
+    """Returns the assumptions of code that was compiled here, or for another architecture."""
+    assumptions, how = [], kernel.span.source.how
     if how:
         text = f"the kernel that is launched is compiled as it was here: {how}"
-        found.append(Assumption("compiled-here", text, AssumptionState.ASSUMED, "the object"))
+        assumptions.append(Assumption("compiled-here", text, AssumptionState.ASSUMED, "the object"))
     capability = machine.compute_capability
     if capability is None or not kernel.target:
-        return tuple(found)
+        return tuple(assumptions)
     named, own = _TARGET.fullmatch(kernel.target), architecture_of(capability)
     if named is not None and f"sm_{named[1]}{named[2]}" != own:
         does = "loads" if kernel.code is not None else "compiles"
@@ -90,5 +90,5 @@ def architecture_assumptions(kernel: Kernel, machine: Machine) -> tuple[Assumpti
             f"compute capability {capability}: what is compiled for {own} is other code"
         )
         source = "its .target" if kernel.code is None else "the cubin"
-        found.append(Assumption("other-architecture", text, AssumptionState.ASSUMED, source))
-    return tuple(found)
+        assumptions.append(Assumption("other-architecture", text, AssumptionState.ASSUMED, source))
+    return tuple(assumptions)

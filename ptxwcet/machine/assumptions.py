@@ -1,4 +1,4 @@
-"""The assumptions that bounds rest on. A machine file gives each of them a state and a source."""
+"""Lists the assumptions of bounds. A machine file gives each of them a state and a source."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ NO_OTHER_KERNELS = "no-other-kernels"
 """A condition on the use of a machine: true by definition only where an SM holds one block."""
 
 NO_BANK_CONFLICTS = "no-bank-conflicts"
-"""Needed of machines that charge each access of an op class the same."""
+"""An assumption for machines that charge each access of an op class the same."""
 
 BREADTH_FIRST = "breadth-first-dispatch"
-"""Makes bounds of launches smaller where it holds; where it is doubtful, they do without it."""
+"""An assumption that makes bounds of launches smaller; bounds omit it where it is doubtful."""
 
 DEALT = "warps-dealt-in-turn"
-"""Needed where an SM has several schedulers."""
+"""An assumption for machines whose SM has several schedulers."""
 
 COUNTED = "documented-transactions"
-"""Needed of machines that charge an access what it takes of memory."""
+"""An assumption for machines that charge an access by its memory transactions."""
 
 NEVER_IDLE = "busy-servers"
-"""Needed of machines with servers behind their units."""
+"""An assumption for machines with servers after their units."""
 
 STORES_HOLD = "stores-hold-slots"
-"""Needed by bounds of launches on machines with a memory path (A3 of docs/methods/grid.md)."""
+"""An assumption of launch bounds on machines with a memory path (A3 of docs/methods/grid.md)."""
 
 STACK = "stack-reconvergence"
 PTX_IS_EXECUTED, MACHINE_CODE_IS_EXECUTED = "ptx-is-executed", "machine-code-is-executed"
-"""Bounds of machine code rest on the second, which no machine file can know, and not the first."""
+"""Alternatives: bounds of machine code need only the second, which is outside machine files."""
 
 OF_LAUNCHES = (
     "dispatch-in-turn",
@@ -39,7 +39,7 @@ OF_LAUNCHES = (
     "launch-overhead",
     NO_OTHER_KERNELS,
 )
-"""What bounds of launches rest on beside the execution of a block (docs/methods/grid.md)."""
+"""The assumptions of launch bounds in addition to block bounds (docs/methods/grid.md)."""
 
 ASSUMPTIONS: Mapping[str, str] = MappingProxyType(
     {
@@ -117,7 +117,7 @@ ASSUMPTIONS: Mapping[str, str] = MappingProxyType(
         ),
     }
 )
-"""Key -> what is assumed, one sentence each. Every machine file has an entry for every key."""
+"""Key -> text of the assumption, one sentence each. Every machine file has every key."""
 
 PATH_KEEPS_UP = "path-keeps-up"
 KEEPS_RECENT, CONSERVATIVE = "keeps-recent", "conservative-cache"
@@ -159,4 +159,4 @@ CLAIMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         L1_CONSERVATIVE: ("l1_cache", _FEW.format("the L1 cache of an SM") + _L1),
     }
 )
-"""What a machine file may claim besides: the table that it is about, and the text."""
+"""The optional claims of a machine file: the table that a claim is about, and its text."""

@@ -1,4 +1,4 @@
-"""Checks on the text of a machine file: keys, types, ranges, totality; all problems at once."""
+"""Checks the text of a machine file: keys, types, ranges, totality; all problems at once."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from ptxwcet.support.toml_places import MOST_PROBLEMS, locate_key, locate_table,
 from ptxwcet.warp.program import Scoreboard
 
 SCHEMA = 1
-"""Schema number of the machine files that this version reads."""
+"""The schema number of the machine files that this version reads."""
 
 MOST_CYCLES = 10**6
-"""Upper limit of every initiation, latency and of the memory latency: far above any device."""
+"""The upper limit of every initiation, latency and of the memory latency: above any device."""
 
 Table = dict[str, Any]
 
@@ -60,7 +60,7 @@ LIMITS = (
     "registers_per_sm",
     "shared_bytes_per_sm",
 )
-"""Keys of the ``limits`` table."""
+"""The keys of the ``limits`` table."""
 _OCCUPANCY: Mapping[str, tuple[int, int]] = {
     "sms": (1, 1024),
     "registers_per_thread": (1, 1024),
@@ -78,13 +78,13 @@ _DISPATCH: Mapping[str, tuple[int, int]] = {
 _EXPANSION: Mapping[str, tuple[int, int]] = {
     "target": (75, 90),
     **{
-        f"{kind}_{what}_cycles": (1, MOST_CYCLES)
+        f"{kind}_{part}_cycles": (1, MOST_CYCLES)
         for kind in ("ordinary", "special", "double")
-        for what in ("issue", "row")
+        for part in ("issue", "row")
     },
 }
 _TARGETS = (75, 80, 86, 90)
-"""The architectures whose counts are known."""
+"""The architectures for which instruction counts are available."""
 _MEMORY: Mapping[str, tuple[int, int]] = {
     "line_cycles": (0, MOST_CYCLES),
     "pass_cycles": (0, MOST_CYCLES),
@@ -130,7 +130,7 @@ OPTIONAL_FIGURES = frozenset(
         *("sets", "ways"),
     }
 )
-"""Figures that a table may do without: the worst is charged then, of what is said."""
+"""The optional figures of a table: without one, the worst of the stated figures is charged."""
 _RANGES: Mapping[str, tuple[int, int]] = {
     "taken_branch_bubble_cycles": (0, MOST_CYCLES),
     "schedulers_per_sm": (1, 64),
@@ -145,8 +145,8 @@ _TIMING_KEYS = ("unit", "initiation_cycles", "latency_cycles", "evidence", "sour
 _SWITCHES = ("upper", "stalls")
 _OPTIONAL_KEYS = (*_SWITCHES, "readers", "rates", "forms")
 _RATES = ("f16", "tf32", "f8", "int8", "shared_bytes", "register_factor")
-"""Of products of a warpgroup: operations a cycle and SM by kind of factor, bytes from shared, and
-the cycles that a factor in registers costs beside."""
+"""The rates of warpgroup products: operations per cycle and SM by kind of factor, bytes from shared
+memory, and the additional cycles of a factor in registers."""
 _READERS = tuple(reader.value for reader in Reader)
 _LATENCY_KEYS = ("memory_latency", "plus", "at_least")
 _ASSUMPTION_KEYS = ("state", "source")
@@ -154,13 +154,13 @@ _FIGURE_KEYS = ("value", "evidence", "source")
 
 
 def locate(file: SourceFile, table: str, key: str) -> Span | None:
-    """Where ``key`` of ``table`` is written in a TOML text; None if it is not found."""
+    """Returns the span of ``key`` of ``table`` in a TOML text; None if it is absent."""
     whole = f"{table}.{key}" if table else key
     return locate_table(file, whole) or locate_key(file, table, key)
 
 
 class Checker:
-    """Collects the problems of one file: ``check_text`` of its own keys, ``check_whole`` of all."""
+    """The check of one file: ``check_text`` of its own keys, ``check_whole`` of all keys."""
 
     def __init__(self, file: SourceFile) -> None:
         self.file = file
@@ -175,7 +175,7 @@ class Checker:
         )
 
     def check_text(self, data: Table) -> None:
-        """Keys and types of what the file itself writes."""
+        """Checks keys and types that the file itself writes."""
         for key, value in data.items():
             if key in _TABLES + _OPTIONAL_TABLES:
                 if not isinstance(value, dict):
@@ -220,7 +220,7 @@ class Checker:
                 self.report("PW306", f"source {name} must be a text", ("sources", name))
 
     def check_whole(self, data: Table) -> None:
-        """Checks of the file over the one that it extends: is all there, do references hold?"""
+        """Checks the file merged with its base: is it complete, and do references hold?"""
         for key in (*_SCALARS, *_TABLES):
             if key not in _OPTIONAL_SCALARS and key not in data:
                 self.report("PW306", f"{key} is missing", ("", key))
@@ -274,16 +274,16 @@ class Checker:
         self._cache(data)
 
     def _cache(self, data: Table) -> None:
-        """Claims of a cache need one, and the memory behind it; none is about more than it has."""
+        """Checks that claims of a cache have the cache and its memory, and do not exceed them."""
         for key, (table, _) in CLAIMS.items():
             if key in data.get("satisfies", {}) and not {table, "memory"} <= data.keys():
                 others = "" if table == "memory" else f" [{table}] and"
                 message = f"assumption {key} is about the tables{others} [memory]"
                 self.report("PW312", message, ("satisfies", key), "give both, or leave it out")
         figures: dict[str, int] = {
-            name: row["value"]
-            for name, row in _entries(data, "l2_cache")
-            if isinstance(row, dict) and _has_type(row.get("value"), int)
+            name: entry["value"]
+            for name, entry in _entries(data, "l2_cache")
+            if isinstance(entry, dict) and _has_type(entry.get("value"), int)
         }
         there, claims = figures.get("bytes"), data.get("satisfies", {})
         if there is not None and figures.get("kept_bytes", 0) > there:
@@ -305,13 +305,13 @@ class Checker:
             self.report("PW310", message, ("l2_cache", "ways"))
         key = "cache_cycles_per_1024_sectors"
         both = [dict(_entries(data, table)).get(key) for table in ("l2_cache", "carve_out")]
-        said = {one["value"] for one in both if isinstance(one, dict) and "value" in one}
-        if len(said) > 1:
+        stated = {entry["value"] for entry in both if isinstance(entry, dict) and "value" in entry}
+        if len(stated) > 1:
             message = f"{key} of [l2_cache] and of [carve_out] differ: it is one cache"
             self.report("PW310", message, ("l2_cache", key))
 
     def _rates(self, data: Table) -> None:
-        """The worst rate of a memory is no better than that of streams."""
+        """Checks that a memory's worst cycles per 1024 sectors are at least those for streams."""
         names = "server_cycles_per_1024_sectors", "server_worst_cycles_per_1024_sectors"
         rows = dict(_entries(data, "memory"))
         figures = [rows[name] for name in names if isinstance(rows.get(name), dict)]
@@ -325,7 +325,7 @@ class Checker:
             )
 
     def _alone(self, data: Table) -> None:
-        """That a block is alone is no property of a machine whose SMs hold several."""
+        """Checks that an SM with several blocks does not claim that a block is alone."""
         stated = dict(_entries(data, "satisfies")).get(ALONE)
         state = stated.get("state") if isinstance(stated, dict) else None
         held = dict(_entries(data, "limits")).get("blocks_per_sm")
@@ -368,9 +368,9 @@ class Checker:
                 self.report("PW306", message, place)
             return
         for key in timing:
-            known = _TIMING_KEYS + _OPTIONAL_KEYS
-            if key not in known:
-                listed = f"{nearest(key, known)}known: {', '.join(known)}"
+            allowed = _TIMING_KEYS + _OPTIONAL_KEYS
+            if key not in allowed:
+                listed = f"{nearest(key, allowed)}known: {', '.join(allowed)}"
                 self.report("PW305", f"op class {name}: unknown key {key}", place, listed)
         for key in _TIMING_KEYS:
             if key not in timing:
@@ -384,8 +384,8 @@ class Checker:
             if key in timing and not _is_text(timing[key]):
                 self.report("PW306", f"op class {name}: {key} must be a text", place)
         if "initiation_cycles" in timing:
-            what = f"op class {name}: initiation_cycles"
-            self._integer(timing["initiation_cycles"], (1, MOST_CYCLES), what, place)
+            subject = f"op class {name}: initiation_cycles"
+            self._integer(timing["initiation_cycles"], (1, MOST_CYCLES), subject, place)
         if "latency_cycles" in timing:
             self._latency(name, timing["latency_cycles"])
         if "readers" in timing:
@@ -398,13 +398,13 @@ class Checker:
             self._evidence(timing["evidence"], f"op class {name}", place)
 
     def _forms(self, name: str, timing: Table) -> None:
-        """Figures of single instructions of the class, which take less or more than its row."""
-        place, what, forms = ("ops", name), f"op class {name}: forms", timing["forms"]
+        """Checks figures of instructions of the class that take less or more than its row."""
+        place, subject, forms = ("ops", name), f"op class {name}: forms", timing["forms"]
         if not isinstance(forms, dict) or not forms:
-            self.report("PW306", f"{what} must be a table of [initiation, latency]", place)
+            self.report("PW306", f"{subject} must be a table of [initiation, latency]", place)
             return
         if "rates" in timing:
-            self.report("PW306", f"{what} do not go with rates", place)
+            self.report("PW306", f"{subject} do not go with rates", place)
             return
         for form, figures in forms.items():
             opcode, count = find_opcode(form.split("."))
@@ -414,74 +414,74 @@ class Checker:
                 or not opcode.is_judged(words)
                 or not matching(opcode.forms, words)[0]
             ):
-                self.report("PW305", f"{what}: PTX has no instruction {form}", place)
+                self.report("PW305", f"{subject}: PTX has no instruction {form}", place)
             elif opcode.op_class(words).value != name:
-                message = f"{what}: {form} is of op class {opcode.op_class(words).value}"
+                message = f"{subject}: {form} is of op class {opcode.op_class(words).value}"
                 self.report("PW305", message, place)
             elif (
                 not isinstance(figures, list)
                 or len(figures) != 2
-                or not all(_has_type(one, int) for one in figures)
+                or not all(_has_type(figure, int) for figure in figures)
             ):
-                self.report("PW306", f"{what}: {form} must be [initiation, latency]", place)
+                self.report("PW306", f"{subject}: {form} must be [initiation, latency]", place)
             else:
-                self._integer(figures[0], (1, MOST_CYCLES), f"{what}: {form}: initiation", place)
-                self._integer(figures[1], (0, MOST_CYCLES), f"{what}: {form}: latency", place)
+                self._integer(figures[0], (1, MOST_CYCLES), f"{subject}: {form}: initiation", place)
+                self._integer(figures[1], (0, MOST_CYCLES), f"{subject}: {form}: latency", place)
 
     def _readers(self, name: str, readers: object, latency: object) -> None:
-        """Latencies to some readers; all others wait for ``latency``, so none may exceed it."""
-        place, what = ("ops", name), f"op class {name}: readers"
+        """Checks latencies to some readers; all others wait for ``latency``, the maximum."""
+        place, subject = ("ops", name), f"op class {name}: readers"
         if not isinstance(readers, dict) or not readers:
-            self.report("PW306", f"{what} must be a table of latencies", place)
+            self.report("PW306", f"{subject} must be a table of latencies", place)
             return
         if name == OpClass.BARRIER.value or not _has_type(latency, int):
-            message = f"{what} need a latency_cycles that is a number, and no barrier"
+            message = f"{subject} need a latency_cycles that is a number, and no barrier"
             self.report("PW306", message, place)
             return
         assert isinstance(latency, int)
         for key, cycles in readers.items():
             if key not in _READERS:
                 listed = f"{nearest(key, _READERS)}known: {', '.join(_READERS)}"
-                self.report("PW305", f"{what}: unknown reader {key}", place, listed)
+                self.report("PW305", f"{subject}: unknown reader {key}", place, listed)
             else:
-                self._integer(cycles, (0, latency), f"{what}: {key}", place)
+                self._integer(cycles, (0, latency), f"{subject}: {key}", place)
 
     def _rates_of(self, name: str, rates: object) -> None:
-        """How fast products of a warpgroup and bulk copies are, how often a warp asks that waits;
-        kinds without a figure are refused where met.
+        """Checks the rates of warpgroup products and bulk copies, and the period of a wait's
+        queries; an analysis refuses kinds without a figure.
         """
-        place, what = ("ops", name), f"op class {name}: rates"
-        known, needed = _RATES_OF.get(name, ((), ""))
+        place, subject = ("ops", name), f"op class {name}: rates"
+        allowed, needed = _RATES_OF.get(name, ((), ""))
         least = 2 if name == OpClass.MMA_ASYNC.value else 1
-        if not known:
-            self.report("PW306", f"{what} are for {', '.join(_RATES_OF)} alone", place)
+        if not allowed:
+            self.report("PW306", f"{subject} are for {', '.join(_RATES_OF)} alone", place)
         elif not isinstance(rates, dict) or len(rates) < least or (needed and needed not in rates):
             wanted = (
                 "shared_bytes and a kind of factor" if least > 1 else needed or "a kind of wait"
             )
-            message = f"{what} must be a table with {wanted}"
-            self.report("PW306", message, place, f"known: {', '.join(known)}")
+            message = f"{subject} must be a table with {wanted}"
+            self.report("PW306", message, place, f"known: {', '.join(allowed)}")
         else:
             for key, rate in rates.items():
-                if key not in known:
-                    listed = f"{nearest(key, known)}known: {', '.join(known)}"
-                    self.report("PW305", f"{what}: unknown key {key}", place, listed)
+                if key not in allowed:
+                    listed = f"{nearest(key, allowed)}known: {', '.join(allowed)}"
+                    self.report("PW305", f"{subject}: unknown key {key}", place, listed)
                 else:
-                    self._integer(rate, (1, 1 << 20), f"{what}: {key}", place)
+                    self._integer(rate, (1, 1 << 20), f"{subject}: {key}", place)
 
     def _latency(self, name: str, value: object) -> None:
-        place, what = ("ops", name), f"op class {name}: latency_cycles"
+        place, subject = ("ops", name), f"op class {name}: latency_cycles"
         if not isinstance(value, dict):
-            self._integer(value, (0, MOST_CYCLES), what, place)
+            self._integer(value, (0, MOST_CYCLES), subject, place)
             return
         for key in value:
             if key not in _LATENCY_KEYS:
-                self.report("PW305", f"{what}: unknown key {key}", place)
+                self.report("PW305", f"{subject}: unknown key {key}", place)
         if value.get("memory_latency") is not True:
-            self.report("PW306", f"{what}: a table needs memory_latency = true", place)
+            self.report("PW306", f"{subject}: a table needs memory_latency = true", place)
         for key in ("plus", "at_least"):
             if key in value:
-                self._integer(value[key], (0, MOST_CYCLES), f"{what}: {key}", place)
+                self._integer(value[key], (0, MOST_CYCLES), f"{subject}: {key}", place)
 
     def _assumption(self, name: str, stated: object) -> None:
         place = ("satisfies", name)
@@ -506,38 +506,38 @@ class Checker:
             self.report("PW306", f"assumption {name}: source must be a text", place)
 
     def _figure(self, table: str, name: str, figure: object) -> None:
-        place, what = (table, name), f"{table} figure {name}"
+        place, subject = (table, name), f"{table} figure {name}"
         if name not in FIGURES[table]:
             listed = ", ".join(FIGURES[table])
             near = nearest(name, FIGURES[table])
-            self.report("PW305", f"unknown {what}", place, f"{near}known: {listed}")
+            self.report("PW305", f"unknown {subject}", place, f"{near}known: {listed}")
             return
         if not isinstance(figure, dict) or sorted(figure) != sorted(_FIGURE_KEYS):
-            self.report("PW306", f"{what} needs {', '.join(_FIGURE_KEYS)}, only", place)
+            self.report("PW306", f"{subject} needs {', '.join(_FIGURE_KEYS)}, only", place)
             return
         value = figure["value"]
-        self._integer(value, FIGURES[table][name], what, place)
+        self._integer(value, FIGURES[table][name], subject, place)
         if name == "unit_bytes" and _has_type(value, int) and value % _SECTOR:
-            message = f"{what} is {value}: it must be a multiple of {_SECTOR}, a sector"
+            message = f"{subject} is {value}: it must be a multiple of {_SECTOR}, a sector"
             self.report("PW310", message, place)
         if name == "target" and _has_type(value, int) and value not in _TARGETS:
-            known = ", ".join(map(str, _TARGETS))
-            message = f"{what} is {value}: counts are known for {known}"
+            targets = ", ".join(map(str, _TARGETS))
+            message = f"{subject} is {value}: counts are known for {targets}"
             self.report("PW310", message, place, "the nearest one that is no newer")
-        self._evidence(figure["evidence"], what, place)
+        self._evidence(figure["evidence"], subject, place)
         if not _is_text(figure["source"]):
-            self.report("PW306", f"{what}: source must be a text", place)
+            self.report("PW306", f"{subject}: source must be a text", place)
 
-    def _evidence(self, value: object, what: str, place: tuple[str, str]) -> None:
+    def _evidence(self, value: object, subject: str, place: tuple[str, str]) -> None:
         evidences = [kind.value for kind in Evidence]
         if value not in evidences:
             allowed = ", ".join(evidences)
-            self.report("PW306", f"{what}: evidence must be one of {allowed}", place)
+            self.report("PW306", f"{subject}: evidence must be one of {allowed}", place)
 
     def _source(
-        self, name: str, row: object, sources: Mapping[str, object], place: tuple[str, str]
+        self, name: str, entry: object, sources: Mapping[str, object], place: tuple[str, str]
     ) -> None:
-        source = row.get("source") if isinstance(row, dict) else None
+        source = entry.get("source") if isinstance(entry, dict) else None
         if isinstance(source, str) and source.partition(":")[0] not in sources:
             key = source.partition(":")[0]
             message = f"{name}: source {key} is not in the table of sources"
@@ -545,15 +545,15 @@ class Checker:
             self.report("PW311", message, place, listed)
 
     def _integer(
-        self, value: object, limits: tuple[int, int], what: str, place: tuple[str, str]
+        self, value: object, limits: tuple[int, int], subject: str, place: tuple[str, str]
     ) -> None:
         if not _has_type(value, int):
-            self.report("PW306", f"{what} must be an integer", place)
+            self.report("PW306", f"{subject} must be an integer", place)
             return
         assert isinstance(value, int)
         low, high = limits
         if not low <= value <= high:
-            message = f"{what} is {value}: it must lie between {low} and {high}"
+            message = f"{subject} is {value}: it must lie between {low} and {high}"
             self.report("PW310", message, place)
 
 
@@ -563,7 +563,7 @@ _RATES_OF = {
     OpClass.ASYNC_BULK.value: (("bytes", "tensor_bytes", "out_bytes"), "bytes"),
     OpClass.MBARRIER_WAIT.value: (("try_wait", "test_wait", "whole_try_wait"), ""),
 }
-"""The op classes that have rates, with their keys and the one that none is without."""
+"""The op classes that have rates, with their keys and the mandatory one."""
 
 
 def _entries(data: Table, table: str) -> Iterable[tuple[str, Any]]:
@@ -576,5 +576,5 @@ def _is_text(value: object) -> bool:
 
 
 def _has_type(value: object, wanted: type) -> bool:
-    """Exactly that type: TOML's true is no integer."""
+    """Returns whether the type is exactly this: TOML's true is not an integer."""
     return type(value) is wanted

@@ -1,4 +1,4 @@
-"""Applying a machine's ledger of assumptions to a claim."""
+"""Applies a machine's ledger of assumptions to a claim."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ EXECUTION = (
     NEVER_IDLE,
     ALONE,
 )
-"""Keys that everything needs that is computed from the timings of a machine file."""
+"""The keys that every result computed from the timings of a machine file needs."""
 
 
 _OF_PTX = (PTX_IS_EXECUTED, STACK)
-"""What only PTX needs: machine code is what is executed, and says itself where lanes meet."""
+"""The keys that only PTX needs: machine code is executed itself, and states reconvergence."""
 
 
 def made_true(machine: Machine, *, is_code: bool) -> list[Assumption]:
-    """What the machine makes true by definition; of machine code nothing that is of PTX alone."""
+    """Returns assumptions that are true by definition; for machine code except PTX's."""
     return [
-        one
-        for one in machine.satisfies
-        if one.state is AssumptionState.BY_DEFINITION and not (is_code and one.key in _OF_PTX)
+        a
+        for a in machine.satisfies
+        if a.state is AssumptionState.BY_DEFINITION and not (is_code and a.key in _OF_PTX)
     ]
 
 
@@ -59,7 +59,7 @@ _WHERE: Mapping[str, Callable[[Machine], bool]] = {
     NEVER_IDLE: lambda machine: machine.has_path or machine.cycles_per_1024_sectors > 0,
     STORES_HOLD: lambda machine: machine.has_path,
 }
-"""On which machines a key is needed, if not on all."""
+"""The machines for which a key is needed, if not for all."""
 
 
 def claim_on(
@@ -67,13 +67,13 @@ def claim_on(
     keys: Iterable[str],
     stated: TimingClaim,
 ) -> TimingClaim:
-    """The claim with the ledger's entries for ``keys`` before its own assumptions.
+    """Returns the claim with the ledger's entries for ``keys`` before its own assumptions.
 
-    Entries that are true by definition of the machine are left out, and so are those that nothing
-    on it needs. One that the machine file calls doubtful weakens the claim to an estimate. What is
-    stated of machine code needs nothing of PTX.
+    Entries that are true by definition of the machine are omitted, and so are entries that do not
+    apply to it. A doubtful entry weakens the claim to an estimate. A claim of machine code needs no
+    assumption of PTX.
     """
-    if any(one.key == MACHINE_CODE_IS_EXECUTED for one in stated.assumptions):
+    if any(assumption.key == MACHINE_CODE_IS_EXECUTED for assumption in stated.assumptions):
         keys = [key for key in keys if key not in _OF_PTX]
     ledger = [machine.assumption(k) for k in keys if k not in _WHERE or _WHERE[k](machine)]
     assumptions: list[Assumption] = [

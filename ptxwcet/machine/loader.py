@@ -1,4 +1,4 @@
-"""Machine files: finding, reading, extending, checking and resolving them.
+"""Finds, reads, extends, checks and resolves machine files.
 
 Problems are PW301 (no such machine), PW302 (unreadable), PW303 (TOML syntax), PW304 (schema), PW305
 (unknown key), PW306 (missing or malformed value), PW307/PW308 (unknown, missing op class), PW309
@@ -19,7 +19,6 @@ from ptxwcet.machine.assumptions import ASSUMPTIONS, CLAIMS
 from ptxwcet.machine.checks import (
     FIGURES,
     LIMITS,
-    MOST_CYCLES,
     Checker,
     Table,
     locate,
@@ -44,39 +43,40 @@ from ptxwcet.machine.model import (
 )
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.input_files import MOST_TOML_BYTES, is_input, read_text, supplied_inputs
+from ptxwcet.support.options import CYCLES, OPTIONS, is_whole
 from ptxwcet.support.plugins import MACHINES, plugins
 from ptxwcet.support.source import SourceFile
 from ptxwcet.support.toml_places import NotToml, nearest, parse_toml
 from ptxwcet.warp.program import Scoreboard
 
-DEFAULT_MACHINE = "orin-ecrts2025-memory"
+DEFAULT_MACHINE: str = OPTIONS["machine"].default
 """The machine file used when none is named; every report prints it.
 
-It is the machine of the ECRTS 2025 paper, of which nothing is doubtful, with transactions: what is
-coalesced and free of bank conflicts costs what it costs there, and nothing else is taken for that.
+It is the machine of the ECRTS 2025 paper, with no doubtful assumption, with transactions: only
+a coalesced access free of bank conflicts costs as much as there.
 """
 
 _MODELS = Path(__file__).parent / "models"
 
 
 def machine_names() -> tuple[str, ...]:
-    """Names of the machine files that come with the tool, sorted, and of those of other packages.
+    """Returns the names of the shipped machine files, sorted, and of other packages' files.
 
-    Those are entry points of the group ``ptxwcet.machines`` (docs/machine-files.md).
+    The latter are entry points of the group ``ptxwcet.machines`` (docs/machine-files.md).
     """
     own = shipped_machines()
-    return (*own, *(one.name for one in plugins(MACHINES) if one.name not in own))
+    return (*own, *(plugin.name for plugin in plugins(MACHINES) if plugin.name not in own))
 
 
 def shipped_machines() -> tuple[str, ...]:
-    """Names of the machine files that come with the tool, sorted."""
+    """Returns the names of the machine files that are shipped with the tool, sorted."""
     return tuple(sorted(path.stem for path in _MODELS.glob("*.toml")))
 
 
 def load_machine(name_or_path: str = DEFAULT_MACHINE, memory_latency: int | None = None) -> Machine:
-    """The machine of that name or path, with global memory of ``memory_latency`` cycles.
+    """Returns the machine of that name or path, with global memory of ``memory_latency`` cycles.
 
-    None takes the file's own memory latency. Raises PtxwcetError with all PW3xx problems found.
+    None takes the file's own memory latency. Raises PtxwcetError with all PW3xx problems.
     """
     whole = load_tables(name_or_path, memory_latency)
     latency = whole["memory_latency_cycles"] if memory_latency is None else memory_latency
@@ -84,15 +84,15 @@ def load_machine(name_or_path: str = DEFAULT_MACHINE, memory_latency: int | None
 
 
 def load_tables(name_or_path: str, memory_latency: int | None = None) -> Table:
-    """What the file of that machine says, over what it extends, checked. Raises PtxwcetError."""
+    """Returns the checked tables of that machine's file over its bases. Raises PtxwcetError."""
     file, data = read_machine_file(name_or_path)
     checker = Checker(file)
     checker.check_text(data)
     whole = _extended(file, data, checker)
     if not checker.problems:
         checker.check_whole(whole)
-    if memory_latency is not None and not 1 <= memory_latency <= MOST_CYCLES:
-        message = f"memory latency {memory_latency}: it must lie between 1 and {MOST_CYCLES} cycles"
+    if memory_latency is not None and not is_whole(memory_latency, CYCLES.least, CYCLES.most):
+        message = f"memory latency {memory_latency}: it must lie between 1 and {CYCLES.most} cycles"
         checker.problems.append(Diagnostic("PW314", message))
     if checker.problems:
         raise PtxwcetError(checker.problems)
@@ -100,11 +100,11 @@ def load_tables(name_or_path: str, memory_latency: int | None = None) -> Table:
 
 
 def read_machine_file(name_or_path: str) -> tuple[SourceFile, Table]:
-    """What the file of that machine writes itself. Raises PtxwcetError (PW301 to PW303)."""
+    """Returns the tables of that machine's own file. Raises PtxwcetError (PW301 to PW303)."""
     path = find_machine_file(name_or_path)
     is_known = name_or_path in machine_names()
     try:
-        # a machine that comes with a package is read from there, whatever the inputs are
+        # A machine of a package is read from there, independent of the supplied inputs.
         with supplied_inputs(None) if is_known else contextlib.nullcontext():
             text = read_text(path, MOST_TOML_BYTES)
     except (OSError, ValueError) as error:
@@ -121,7 +121,7 @@ def read_machine_file(name_or_path: str) -> tuple[SourceFile, Table]:
 
 
 def find_machine_file(name_or_path: str) -> Path:
-    """Where the machine of that name or path is kept. Raises PtxwcetError (PW301)."""
+    """Returns the path of the machine of that name or path. Raises PtxwcetError (PW301)."""
     if name_or_path in machine_names():
         return _known_file(name_or_path)
     path = Path(name_or_path)
@@ -141,18 +141,18 @@ def find_machine_file(name_or_path: str) -> Path:
 
 
 def machine_files(name_or_path: str) -> tuple[Path, ...]:
-    """Returns the file of a machine that has been loaded before, and those that it extends."""
+    """Returns the file of a machine that has been loaded before, and the files that it extends."""
     _, data = read_machine_file(name_or_path)
     extended = machine_files(data["extends"]) if "extends" in data else ()
     return (find_machine_file(name_or_path), *extended)
 
 
 def _known_file(name: str) -> Path:
-    """The file of a machine that comes with the tool or another package."""
+    """Returns the file of a machine that is shipped with the tool or another package."""
     own = _MODELS / f"{name}.toml"
     if own.is_file():
         return own
-    (plugin,) = (one for one in plugins(MACHINES) if one.name == name)
+    (plugin,) = (plugin for plugin in plugins(MACHINES) if plugin.name == name)
     try:
         return Path(plugin.load())
     except Exception as error:
@@ -163,7 +163,7 @@ def _known_file(name: str) -> Path:
 def _extended(
     file: SourceFile, data: Table, checker: Checker, before: tuple[str, ...] = ()
 ) -> Table:
-    """Returns a file's values over those that it extends; ``before``: what extends this file."""
+    """Returns a file's values over its bases' values; ``before``: the files that extend it."""
     base_name = data.get("extends")
     if not isinstance(base_name, str):
         return data
@@ -196,7 +196,7 @@ def _build(data: Table, memory_latency: int) -> Machine:
             AssumptionState(data["satisfies"][key]["state"]),
             _source_text(data["satisfies"][key]["source"], sources),
         )
-        for key, text in (*ASSUMPTIONS.items(), *((key, one[1]) for key, one in CLAIMS.items()))
+        for key, text in (*ASSUMPTIONS.items(), *((key, claim[1]) for key, claim in CLAIMS.items()))
         if key in data["satisfies"]
     )
     figures = {
@@ -232,8 +232,8 @@ def _build(data: Table, memory_latency: int) -> Machine:
     )
 
 
-def _figure(row: dict[str, Any], sources: dict[str, str]) -> Figure:
-    return Figure(row["value"], Evidence(row["evidence"]), _source_text(row["source"], sources))
+def _figure(data: dict[str, Any], sources: dict[str, str]) -> Figure:
+    return Figure(data["value"], Evidence(data["evidence"]), _source_text(data["source"], sources))
 
 
 def _timing(
@@ -254,7 +254,7 @@ def _timing(
         tuple((Reader(reader), cycles) for reader, cycles in timing.get("readers", {}).items()),
         timing.get("stalls", False),
         tuple(timing.get("rates", {}).items()),
-        tuple((form, (one[0], one[1])) for form, one in timing.get("forms", {}).items()),
+        tuple((form, (pair[0], pair[1])) for form, pair in timing.get("forms", {}).items()),
     )
 
 

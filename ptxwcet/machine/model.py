@@ -1,4 +1,4 @@
-"""What a machine is to the analysis: units, a timing for every op class, issue rules, limits.
+"""Defines the machine model of the analysis: units, op class timings, issue rules, limits.
 
 A :class:`Machine` is complete: each op class either has a timing or is refused with a reason, and
 each assumption that a bound may need has a state. Machine files (``models/*.toml``) give the
@@ -16,32 +16,32 @@ from ptxwcet.support.records import dataclass
 from ptxwcet.warp.program import Scoreboard
 
 WARP_SIZE = 32
-"""Threads of a warp, on every CUDA machine so far."""
+"""The threads of a warp, on every CUDA machine so far."""
 
 
 class Evidence(Enum):
-    """Where a number comes from, most reliable first."""
+    """The evidence for a number, most reliable first."""
 
     VENDOR = "vendor"  # documented by the manufacturer
-    VENDOR_COMPILER = "vendor-compiler"  # as the vendor's compiler leaves it: no more is needed
+    VENDOR_COMPILER = "vendor-compiler"  # the vendor compiler's distance: sufficient
     MEASURED = "measured"  # microbenchmark, of hardware or of a simulator
     SIMULATOR_CONFIG = "simulator-config"  # a public configuration file
     PAPER = "paper"  # stated in a publication without a measurement of its own
-    ASSUMED = "assumed"  # our decision; the source says why
+    ASSUMED = "assumed"  # our decision; the source has the reason
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionalUnit:
-    """A kind of unit, and how many of it an SM has."""
+    """A kind of unit, and its count per SM."""
 
     name: str
     count: int
 
 
 class Reader(Enum):
-    """How an instruction reads a register; the value is the key used in machine files.
+    """The consumer of a result; the value is the key used in machine files.
 
-    Which instructions read how is said in :mod:`ptxwcet.timing.readers`.
+    :mod:`ptxwcet.timing.readers` maps instructions to consumers.
     """
 
     GUARD = "guard"  # the predicate of a guard, of a branch too
@@ -55,15 +55,15 @@ class Reader(Enum):
 class OpTiming:
     """Unit, ``init`` and ``lat`` of an op class, in cycles of the issue axis (model, section 1).
 
-    ``is_upper``: charged above what the machine may take, so no lower bound can use it.
-    ``readers`` has the latency to those readers that wait for less than ``latency_cycles``.
-    ``stalls``: its warp issues nothing until it has ended. ``rates`` has, of products of a
-    warpgroup, the operations a cycle and SM by the kind of their factors, and the bytes of them
-    that come from shared memory in a cycle; ``initiation_cycles`` is the least of any shape then.
-    Of bulk copies it has the bytes a cycle (of boxes of tensors a figure of their own), of waits
-    for mbarriers the least number of cycles after which a warp that was told no asks again.
-    ``forms`` has initiation and latency of instructions that take less than the slowest of the
-    class, by their mnemonics (``ex2.approx.ftz.f32``).
+    ``is_upper``: the charge may exceed the machine's, so no lower bound can use it. ``readers`` has
+    the latency to consumers that wait for less than ``latency_cycles``. ``stalls``: its warp issues
+    nothing until it has ended. ``rates`` has, for products of a warpgroup, the operations per cycle
+    and SM by the kind of their factors, and the bytes that shared memory delivers in a cycle;
+    ``initiation_cycles`` is then the least of any shape. For bulk copies it has the bytes per cycle
+    (for boxes of tensors a separate figure), for waits for mbarriers the least number of cycles
+    before a warp repeats an unsuccessful query. ``forms`` has initiation and latency of
+    instructions that take less than the slowest of the class, by their mnemonics
+    (``ex2.approx.ftz.f32``).
     """
 
     unit: str
@@ -80,13 +80,13 @@ class OpTiming:
 
 @dataclass(frozen=True, slots=True)
 class RefusedOp:
-    """An op class that the machine file gives no timing for, and why."""
+    """An op class without a timing in the machine file, and the reason."""
 
     reason: str
 
 
 class TimingMeaning(Enum):
-    """What the numbers of a machine file are to the machine that it describes."""
+    """The meaning of a file's numbers for the machine that it describes."""
 
     EXACT = "exact"  # its nominal timings: lower bounds make sense
     UPPER = "upper"  # charged or rounded up: no lower bound follows from them
@@ -94,7 +94,7 @@ class TimingMeaning(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ResidencyLimits:
-    """What one block may use and what one SM holds."""
+    """The limits of one block and of one SM."""
 
     threads_per_block: int
     shared_bytes_per_block: int
@@ -106,7 +106,7 @@ class ResidencyLimits:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number of a machine file with where it comes from."""
+    """A number of a machine file with its origin."""
 
     value: int
     evidence: Evidence
@@ -115,11 +115,11 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class OccupancyRules:
-    """How many SMs there are, and in which amounts an SM hands out registers and shared memory.
+    """The number of SMs, and the allocation units of registers and shared memory on an SM.
 
     A warp is given registers in multiples of ``registers_per_warp_unit``, all from one of
-    ``register_partitions`` equal parts of the register file; a block's shared memory is its own
-    and ``shared_bytes_reserved_per_block``, rounded up to ``shared_bytes_unit``.
+    ``register_partitions`` equal parts of the register file; a block's shared memory is its own and
+    ``shared_bytes_reserved_per_block``, rounded up to ``shared_bytes_unit``.
     """
 
     sms: Figure
@@ -133,12 +133,12 @@ class OccupancyRules:
 
 @dataclass(frozen=True, slots=True)
 class DispatchRules:
-    """How the blocks of a launch come to the slots of SMs, in cycles (docs/methods/grid.md).
+    """The assignment of a launch's blocks to the slots of SMs, in cycles (docs/methods/grid.md).
 
-    While blocks wait, an SM with R slots is given its n-th within ``delay_cycles`` of the end of
-    the first n - R, not counting those in which the launcher is closed: ``gap_cycles`` after each
-    start. Before the first block starts and after
-    the last one ends, a launch takes ``launch_overhead_cycles`` together.
+    While blocks wait, an SM with R slots is given its n-th block within ``delay_cycles`` of the end
+    of the first n - R, not counting cycles in which the launcher is closed: ``gap_cycles`` after
+    each start. Before the first block starts and after the last one ends, a launch takes
+    ``launch_overhead_cycles`` together.
     """
 
     delay_cycles: Figure
@@ -148,12 +148,12 @@ class DispatchRules:
 
 @dataclass(frozen=True, slots=True)
 class ExpansionRules:
-    """What an instruction of PTX takes at least of which the compiler makes several.
+    """The least cost of a PTX instruction that the compiler expands to several.
 
     ``target`` is the architecture (86: sm_86) whose counts are taken
     (:mod:`ptxwcet.machine.expansion`). An ordinary instruction, one of the unit for special
-    functions and one of 64 bits of floating point or a conversion from or to such a width occupy
-    their units for so many ``issue`` cycles, and take so many ``row`` cycles in a chain.
+    functions, and one of 64-bit floating point or a conversion from or to such a width occupy their
+    units for the ``issue`` cycles, and take the ``row`` cycles in a chain.
     """
 
     target: Figure
@@ -167,20 +167,20 @@ class ExpansionRules:
 
 @dataclass(frozen=True, slots=True)
 class MemoryRules:
-    """What the transactions of a warp's access cost, in cycles (docs/methods/transactions.md).
+    """The cost of the transactions of a warp's access, in cycles (docs/methods/transactions.md).
 
     At the unit of its op class an access takes its initiation, but at least ``line_cycles`` for
     each 128-byte line of global or local memory, ``pass_cycles`` for each pass over the banks of
     shared memory, ``word_cycles`` for each distinct address of constants and parameters,
     ``serial_cycles`` for each lane of an atomic operation that has to wait for another one.
 
-    Behind its unit it takes ``path_request_cycles`` of the memory path that the sub-cores of an SM
+    After its unit it takes ``path_request_cycles`` of the memory path that the sub-cores of an SM
     share, but at least ``path_line_cycles`` for each line and ``path_pass_cycles`` for each pass;
-    all 0 where there is no such path. ``path_stored_line_cycles`` is for each line that an access
+    all 0 without such a path. ``path_stored_line_cycles`` is for each line that an access
     changes, where that takes longer. 1024 sectors of 32 bytes take the memory of the GPU
-    ``server_cycles_per_1024_sectors``; 0 where nobody ever waits for it. That is the rate of
-    streams, and not its worst, where ``server_worst_cycles_per_1024_sectors`` says the worst. A
-    sector that a store does not fill is fetched ``partial_sector_fetches`` times, 0 or 1.
+    ``server_cycles_per_1024_sectors``; 0 where no access waits for it. That is the rate of streams,
+    and not the worst, if ``server_worst_cycles_per_1024_sectors`` gives the worst. A sector that a
+    store does not fill is fetched ``partial_sector_fetches`` times, 0 or 1.
     """
 
     line_cycles: Figure
@@ -197,27 +197,27 @@ class MemoryRules:
 
     @property
     def charged_cycles_per_1024_sectors(self) -> int:
-        """What 1024 sectors take of the memory of the GPU, in its worst pattern if it is known."""
+        """The cycles of GPU memory for 1024 sectors, in its worst pattern if that is known."""
         worst = self.server_worst_cycles_per_1024_sectors
         return (self.server_cycles_per_1024_sectors if worst is None else worst).value
 
     def path_cycles_of_lines(self, lines: int, *, are_loaded: bool) -> int:
-        """What lines take of the path: of a load, or of an access that may change them."""
+        """Returns the path cycles of lines that are loaded, or that an access may change."""
         of_stored = None if are_loaded else self.path_stored_line_cycles
         return (of_stored or self.path_line_cycles).value * lines
 
     @property
     def fetches_of_partial_sectors(self) -> int:
-        """How often a sector is fetched that a store does not fill: once, if nothing is said."""
-        said = self.partial_sector_fetches
-        return 1 if said is None else said.value
+        """The fetches of a sector that a store does not fill: one if the figure is absent."""
+        stated = self.partial_sector_fetches
+        return 1 if stated is None else stated.value
 
 
 @dataclass(frozen=True, slots=True)
 class CarveOutRules:
-    """The part of the L2 cache that a launch may set aside (docs/methods/first-touch.md).
+    """The persisting part of the L2 cache of a launch (docs/methods/first-touch.md).
 
-    It has ``carve_out_bytes``, is filled in units of ``unit_bytes``, and the cache, which lies
+    It has ``carve_out_bytes``, is filled in units of ``unit_bytes``, and the cache, which is
     between the SMs and the memory of the GPU, takes ``cache_cycles_per_1024_sectors`` of any.
     """
 
@@ -228,7 +228,7 @@ class CarveOutRules:
 
 @dataclass(frozen=True, slots=True)
 class L1Rules:
-    """The L1 cache of an SM, of which claims are made (docs/methods/caches.md).
+    """The L1 cache of an SM, for claims about it (docs/methods/caches.md).
 
     They are about ``kept_bytes``, where no block uses shared memory.
     """
@@ -238,11 +238,11 @@ class L1Rules:
 
 @dataclass(frozen=True, slots=True)
 class L2Rules:
-    """The L2 cache as a server, and as what claims are made of (docs/methods/caches.md).
+    """The L2 cache as a server, and for claims about it (docs/methods/caches.md).
 
     It has ``bytes``, and takes ``cache_cycles_per_1024_sectors`` of any access. Claims are about
-    ``kept_bytes`` of it, for the data of one launch, that of hashed sets about ``sets`` with so
-    many ``ways`` each.
+    ``kept_bytes`` of it, for the data of one launch; the claim of hashed sets is about ``sets``
+    with ``ways`` each.
     """
 
     bytes: Figure
@@ -258,14 +258,13 @@ class Machine:
 
     ``memory_latency_cycles`` is the parameter that was put into the timings. ``issues_return``:
     ``ret`` and ``exit`` are issued like other instructions. ``satisfies`` holds every known
-    assumption. ``occupancy`` is None if the machine file does not say how many blocks run at once,
-    ``dispatch`` if it does not say how they start, ``expansion`` if each instruction of PTX is one
-    of the machine's, ``memory`` if each access of an op class costs
-    the same, whatever its addresses, ``carve_out`` if nothing of the L2 cache can be set aside,
-    ``l1_cache`` and ``l2_cache`` if nothing is claimed of these.
-    ``makespan_letters`` says of units whether they are load/store units (L) or cores
-    (C) to the makespan methods; a unit that it does not name is neither. ``compute_capability`` is
-    that of the GPU described, None of a machine that is none.
+    assumption. ``occupancy`` is None if the machine file does not give the residency of blocks,
+    ``dispatch`` if it does not give their start, ``expansion`` if each instruction of PTX is one of
+    the machine's, ``memory`` if the cost of an access is independent of its addresses,
+    ``carve_out`` if no part of the L2 cache can be persisting, ``l1_cache`` and ``l2_cache`` if
+    there are no claims about them. ``makespan_letters`` maps units to load/store units (L) or cores
+    (C) for the makespan methods; a unit without a letter is neither. ``compute_capability`` belongs
+    to the GPU, None for an idealised machine.
     """
 
     name: str
@@ -302,24 +301,24 @@ class Machine:
 
     @property
     def is_idealised(self) -> bool:
-        """Whether nothing of it is doubtful: it is what the assumptions say, and no real GPU."""
-        return all(one.state is not AssumptionState.DOUBTFUL for one in self.satisfies)
+        """True if no assumption is doubtful: an idealised machine, not a real GPU."""
+        return all(satisfy.state is not AssumptionState.DOUBTFUL for satisfy in self.satisfies)
 
     @property
     def cache_cycles_per_1024_sectors(self) -> int:
-        """What 1024 sectors take of the L2 cache; 0 if it does not count."""
-        caches = [one for one in (self.carve_out, self.l2_cache) if one is not None]
-        return max((one.cache_cycles_per_1024_sectors.value for one in caches), default=0)
+        """The cycles of the L2 cache for 1024 sectors; 0 if it has no cost."""
+        caches = [cache for cache in (self.carve_out, self.l2_cache) if cache is not None]
+        return max((cache.cache_cycles_per_1024_sectors.value for cache in caches), default=0)
 
     @property
     def cycles_per_1024_sectors(self) -> int:
-        """What 1024 sectors take of the cache, if it counts, and of the GPU's memory, added up."""
+        """The cycles of cache (if it has a cost) and GPU memory for 1024 sectors, added up."""
         memory = 0 if self.memory is None else self.memory.charged_cycles_per_1024_sectors
         return self.cache_cycles_per_1024_sectors + memory
 
     @property
     def has_path(self) -> bool:
-        """Whether accesses pass a memory path that the sub-cores of an SM share."""
+        """True if accesses pass a memory path that the sub-cores of an SM share."""
         rules = self.memory
         return rules is not None and any(
             figure.value
@@ -331,18 +330,18 @@ class Machine:
         )
 
     def unit(self, name: str) -> FunctionalUnit:
-        """The unit of that name. Raises KeyError if the machine has none."""
+        """Returns the unit of that name. Raises KeyError if the machine has none."""
         for unit in self.units:
             if unit.name == name:
                 return unit
         raise KeyError(name)
 
     def states(self, key: str) -> bool:
-        """Whether the machine file says anything of an assumption."""
-        return any(one.key == key for one in self.satisfies)
+        """Returns whether the machine file has an entry for an assumption."""
+        return any(satisfy.key == key for satisfy in self.satisfies)
 
     def assumption(self, key: str) -> Assumption:
-        """The ledger entry of an assumption. Raises KeyError for an unknown key."""
+        """Returns the ledger entry of an assumption. Raises KeyError for an unknown key."""
         for assumption in self.satisfies:
             if assumption.key == key:
                 return assumption

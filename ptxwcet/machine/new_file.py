@@ -1,10 +1,10 @@
-"""Writing a machine file for a GPU that has none, from that of another (docs/new-machine.md).
+"""Writes a new GPU's machine file, from another machine's file (docs/tutorials/machine.md).
 
 Nothing of the other machine is taken for proved or measured: each figure of it is ``assumed`` and
 copied from it, by its source, and each assumption is doubtful, which makes every bound an estimate.
 
-PW320 is a name that no machine can have, PW324 (a warning) a result that the other machine has no
-place for.
+PW320 is a name that no machine can have, PW324 (a warning) a result without an entry in the other
+machine.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NOTHING = Results("", {}, {})
 
 @dataclass(frozen=True, slots=True)
 class NewMachine:
-    """The text of a machine file, how many of its rows and figures were measured and copied."""
+    """The text of a machine file, and the numbers of measured and copied rows and figures."""
 
     text: str
     measured: int
@@ -40,9 +40,9 @@ class NewMachine:
 
 
 def new_machine(name: str, base: str, results: Results | None = None) -> NewMachine:
-    """A machine file for ``name`` from the machine of name or path ``base`` and from results.
+    """Returns a machine file for ``name`` from machine ``base`` (name or path) and from results.
 
-    Raises PtxwcetError: PW320, and those of :func:`load_machine`.
+    Raises PtxwcetError: PW320, and as :func:`load_machine` does.
     """
     if not _NAME.fullmatch(name) or name in machine_names():
         why = "is one that comes with the tool" if name in machine_names() else "cannot be one"
@@ -52,9 +52,9 @@ def new_machine(name: str, base: str, results: Results | None = None) -> NewMach
 
 
 def timed_like_a_load(machine: Machine, op_class: OpClass) -> tuple[Machine, str] | None:
-    """Returns a machine that times an op class as its loads of global memory, and its lines.
+    """Returns a machine that times an op class as its loads of global memory, and the lines to add.
 
-    Of a machine that comes with the tool they are a whole file, which has been read.
+    For a shipped machine the lines are a whole file, which has been read.
     """
     load = machine.timings[OpClass.LOAD_GLOBAL]
     if not isinstance(load, OpTiming):
@@ -72,13 +72,13 @@ latency_cycles = {load.latency_cycles}, evidence = "assumed", source = "own: as 
     with supplied_inputs(SuppliedInputs({"mine.toml": text.encode()}, "")):
         try:
             timed = load_machine("mine.toml", machine.memory_latency_cycles)
-        except PtxwcetError:  # a row of that class says more
+        except PtxwcetError:  # a row of that class has other keys
             return None
     return timed, f"write mine.toml, {measured}, and give --machine mine.toml\n{text}"
 
 
 class _Writer:
-    """Writes one file."""
+    """The writer of one file."""
 
     def __init__(self, name: str, base: str, results: Results) -> None:
         self._name, self._results = name, results
@@ -96,11 +96,11 @@ class _Writer:
         return NewMachine("\n".join(lines), self._measured, self._copied, warnings)
 
     def _without_place(self) -> Iterator[Diagnostic]:
-        """Warnings of measured results that the file has no place for."""
+        """Yields warnings of measured results that have no entry in the file."""
         base, results = self._base, self._results
         refused = [op for op in results.ops if isinstance(base.timings[op], RefusedOp)]
-        for what in (op.value for op in refused):
-            yield _warning(f"{what} is measured, but {base.name} has no unit for it: left refused")
+        for name in (op.value for op in refused):
+            yield _warning(f"{name} is measured, but {base.name} has no unit for it: left refused")
         if results.memory and base.memory is None:
             names = ", ".join(results.memory)
             yield _warning(f"{base.name} has no table [memory]: {names} left out")
@@ -109,8 +109,8 @@ class _Writer:
         base, tables = self._base, self._tables
         yield f"# Written by ptxwcet machine new from {self._from}. What its source calls copied is"
         yield f"# a figure of that machine and not known of {self._name}: measure it or find it"
-        yield "# published (docs/new-machine.md). Every bound is an estimate until somebody argues"
-        yield "# for the assumptions below."
+        yield "# published (docs/tutorials/machine.md). Every bound is an estimate until somebody"
+        yield "# argues for the assumptions below."
         yield ""
         yield f"schema = {SCHEMA}"
         yield f"name = {_quoted(self._name)}"
@@ -153,11 +153,11 @@ class _Writer:
                 origin = self._copy(timing.evidence, timing.source)
                 yield self._row(op, timing, timing.initiation_cycles, latency, origin)
 
-    def _measured_op(self, op: OpClass, row: OpTiming, measured: MeasuredOp) -> str:
-        """What was measured is one instruction: a class is not charged less than by the base."""
-        initiation = max(measured.initiation_cycles, row.initiation_cycles)
+    def _measured_op(self, op: OpClass, timing: OpTiming, measured: MeasuredOp) -> str:
+        """Returns the line of a measured op class, which is charged no less than in the base."""
+        initiation = max(measured.initiation_cycles, timing.initiation_cycles)
         both = measured.initiation_cycles + measured.latency_cycles
-        both = max(both, row.initiation_cycles + row.latency_cycles)
+        both = max(both, timing.initiation_cycles + timing.latency_cycles)
         latency = str(both - initiation)
         if op is OpClass.LOAD_GLOBAL and self._has_memory_latency():
             latency = _latency(self._tables["ops"][op.value]["latency_cycles"])
@@ -166,32 +166,32 @@ class _Writer:
         source = self._measurement(
             f"{figures}, {self._results.name}; no less than {self._base.name}"
         )
-        return self._row(op, row, initiation, latency, source)
+        return self._row(op, timing, initiation, latency, source)
 
-    def _row(self, op: OpClass, row: OpTiming, initiation: int, latency: str, origin: str) -> str:
-        if row.rates:
-            rates = ", ".join(f"{kind} = {rate}" for kind, rate in row.rates)
+    def _row(self, op: OpClass, base: OpTiming, initiation: int, latency: str, origin: str) -> str:
+        if base.rates:
+            rates = ", ".join(f"{kind} = {rate}" for kind, rate in base.rates)
             origin = f"rates = {{ {rates} }}, {origin}"
-        if row.forms:
-            forms = ", ".join(f"{_quoted(name)} = {[*one]}" for name, one in row.forms)
+        if base.forms:
+            forms = ", ".join(f"{_quoted(name)} = {[*pair]}" for name, pair in base.forms)
             origin = f"forms = {{ {forms} }}, {origin}"
-        if row.stalls:
+        if base.stalls:
             origin = f"stalls = true, {origin}"
         return (
-            f"{op.value} = {{ unit = {_quoted(row.unit)}, initiation_cycles = {initiation}, "
+            f"{op.value} = {{ unit = {_quoted(base.unit)}, initiation_cycles = {initiation}, "
             f"latency_cycles = {latency}, {origin} }}"
         )
 
     def _has_memory_latency(self) -> bool:
-        """Whether the measured latency of global loads is the file's memory latency."""
-        row = self._tables["ops"][OpClass.LOAD_GLOBAL.value]
+        """Returns whether the measured latency of global loads is the file's memory latency."""
+        entry = self._tables["ops"][OpClass.LOAD_GLOBAL.value]
         is_measured = OpClass.LOAD_GLOBAL in self._results.ops
-        return is_measured and isinstance(row.get("latency_cycles"), dict)
+        return is_measured and isinstance(entry.get("latency_cycles"), dict)
 
     def _memory_latency(self) -> int:
         if self._has_memory_latency():
-            row = self._tables["ops"][OpClass.LOAD_GLOBAL.value]["latency_cycles"]
-            measured = self._results.ops[OpClass.LOAD_GLOBAL].latency_cycles - row.get("plus", 0)
+            entry = self._tables["ops"][OpClass.LOAD_GLOBAL.value]["latency_cycles"]
+            measured = self._results.ops[OpClass.LOAD_GLOBAL].latency_cycles - entry.get("plus", 0)
             return max(int(measured), int(self._tables["memory_latency_cycles"]))
         return int(self._tables["memory_latency_cycles"])
 
@@ -204,7 +204,7 @@ class _Writer:
         for key in FIGURES[table]:
             figure = getattr(rules, key)
             if figure is None or (key in _WORST and _WORST[key] in self._results.memory):
-                continue  # nor is the worst of another machine that of what is measured here
+                continue  # the worst of another machine does not apply here
             if table == "memory" and key in self._results.memory:
                 value = self._results.memory[key]
                 origin = self._measurement(f"microbenchmark {key}, {self._results.name}")
@@ -220,14 +220,14 @@ class _Writer:
         self._measured += 1
         return _origin(Evidence.MEASURED, f"measured: {how}")
 
-    def _assumption(self, one: Assumption) -> str:
-        source = f"copied: there {one.state.value}, {one.source}"
+    def _assumption(self, assumption: Assumption) -> str:
+        source = f"copied: there {assumption.state.value}, {assumption.source}"
         state = AssumptionState.DOUBTFUL.value
-        return f"{one.key} = {{ state = {_quoted(state)}, source = {_quoted(source)} }}"
+        return f"{assumption.key} = {{ state = {_quoted(state)}, source = {_quoted(source)} }}"
 
 
 _WORST = {"server_worst_cycles_per_1024_sectors": "server_cycles_per_1024_sectors"}
-"""Figures that say the worst of others."""
+"""The figures that are the worst cases of others."""
 _SCALARS = (
     "scoreboard",
     "issues_return",
@@ -239,10 +239,10 @@ _SCALARS = (
 
 
 def _latency(value: Any) -> str:
-    """A latency as TOML: a number, or the memory latency and what is added to it."""
+    """Returns a latency as TOML: a number, or the memory latency and an addition."""
     if not isinstance(value, dict):
         return str(value)
-    return "{ " + ", ".join(f"{key} = {json.dumps(one)}" for key, one in value.items()) + " }"
+    return "{ " + ", ".join(f"{key} = {json.dumps(part)}" for key, part in value.items()) + " }"
 
 
 def _origin(evidence: Evidence, source: str) -> str:
@@ -254,7 +254,7 @@ def _key(name: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A string of TOML, on one line."""
+    """Returns a TOML string, on one line."""
     whole = text.encode("utf-8", "replace").decode("utf-8")  # names of files need not be text
     return json.dumps(whole, ensure_ascii=False).replace("\x7f", "\\u007f")
 

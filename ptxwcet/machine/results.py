@@ -1,6 +1,6 @@
-"""Results of microbenchmarks: reading them, and the figures that they give (docs/new-machine.md).
+"""Reads the results of microbenchmarks, and derives figures (docs/tutorials/machine.md).
 
-Problems are PW321: a table that is not one of results, or figures that contradict each other.
+Problems are PW321: a table that is not of results, or figures that contradict each other.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from ptxwcet.support.source import SourceFile
 from ptxwcet.trace.measurements import TextTable, open_table, shortened
 
 COLUMNS = ("microbenchmark", "short_cycles", "long_cycles")
-"""Columns of a table of results."""
+"""The columns of a table of results."""
 
 _MOST_CYCLES_OF_A_SECTION = 10**12
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredOp:
-    """Cycles of an op class, each rounded up."""
+    """The cycles of an op class, each rounded up."""
 
     initiation_cycles: int
     latency_cycles: int
@@ -49,12 +49,12 @@ class Results:
 
 
 def results_template() -> str:
-    """A table of results with a line for each microbenchmark and nothing measured."""
+    """Returns a table of results with a line for each microbenchmark and no measurements."""
     return "\n".join((",".join(COLUMNS), *(f"{name},," for name in microbenchmarks()), ""))
 
 
 def read_results(path: str) -> Results:
-    """The figures of a file. Of several lines of one microbenchmark the largest result counts.
+    """Returns the figures of a file; the largest result of a microbenchmark counts.
 
     Raises PtxwcetError: PW321, PW702 (a line with other columns), PW705 (no table). Cost: linear.
     """
@@ -74,7 +74,7 @@ def read_results(path: str) -> Results:
 
 
 def _statement_cycles(table: TextTable) -> dict[str, list[Fraction]]:
-    """What one statement took, for each microbenchmark that has been measured, each time."""
+    """Returns the measured cycles of a statement, for each microbenchmark, each time."""
     if sorted(table.names) != sorted(COLUMNS):
         message = f"columns {', '.join(table.names) or 'without names'}"
         table.refuse("PW321", table.first - 1 if table.names else table.first, message, _REMEDY)
@@ -92,7 +92,7 @@ def _statement_cycles(table: TextTable) -> dict[str, list[Fraction]]:
         short, long = (_cycles(table, number, fields, at) for at in (short_at, long_at))
         if long > short:
             measured.setdefault(name, []).append(Fraction(long - short, SHORT))
-        else:  # memory answers late now and then, and the largest result counts
+        else:  # memory may answer late, and the largest result counts
             shorter.setdefault(name, (number, long, short))
     for name, (number, long, short) in shorter.items():
         if name not in measured:
@@ -116,7 +116,7 @@ def _cycles(table: TextTable, number: int, fields: list[str], column: int) -> in
 def _op_figures(
     chain: Microbenchmark, measured: Mapping[str, list[Fraction]], path: str
 ) -> MeasuredOp | None:
-    """Initiation and latency of the op class of a chain; None where it has not been measured."""
+    """Returns initiation and latency of the op class of a chain; None without a measurement."""
     assert chain.op is not None
     name = chain.op.value
     interval_name = f"{name}_interval"
@@ -130,7 +130,7 @@ def _op_figures(
     if chain.extra is not None and f"{chain.extra.value}_latency" in measured:
         both -= min(measured[f"{chain.extra.value}_latency"])
     initiation, both_cycles = math.ceil(max(measured[interval_name])), math.ceil(both)
-    if both_cycles < initiation - 1:  # one cycle may be of rounding
+    if both_cycles < initiation - 1:  # one cycle may be due to rounding
         message = (
             f"{path}: {name} takes {both_cycles} cycles where one waits for the other, and "
             f"{initiation} where none waits"
@@ -141,13 +141,15 @@ def _op_figures(
 
 
 def _memory_figures(measured: Mapping[str, list[Fraction]], path: str) -> dict[str, int]:
-    """The least figures with which an access is charged what it took."""
+    """Returns the least figures that charge an access with its measured cycles."""
     figures: dict[str, int] = {}
-    for one in microbenchmarks().values():
-        if one.figure and one.name in measured:
-            beside = sum(count * figures.get(key, 0) for key, count in one.beside.items())
-            figures[one.figure] = max(0, math.ceil((max(measured[one.name]) - beside) / one.per))
-            _require_possible(path, one.figure, figures[one.figure])
+    for kernel in microbenchmarks().values():
+        if kernel.figure and kernel.name in measured:
+            beside = sum(count * figures.get(key, 0) for key, count in kernel.beside.items())
+            figures[kernel.figure] = max(
+                0, math.ceil((max(measured[kernel.name]) - beside) / kernel.per)
+            )
+            _require_possible(path, kernel.figure, figures[kernel.figure])
     return figures
 
 
@@ -161,9 +163,8 @@ def _refuse(message: str, help: str) -> NoReturn:
     raise PtxwcetError(Diagnostic("PW321", message, help=help))
 
 
-# --- Timings of machine files beside those that the vendor's compiler leaves (``vendor.toml``) ----
-# PW328 is an op class that is charged less: an error in a file that says that its timings are
-# upper.
+# --- Comparison of machine files with the vendor compiler's timings (``vendor.toml``) -------------
+# PW328 is an op class that is charged less: an error in a file with upper timings.
 
 
 _TABLE = Path(__file__).with_name("vendor.toml")
@@ -171,7 +172,7 @@ _TABLE = Path(__file__).with_name("vendor.toml")
 
 @cache
 def _vendor_table(name: str) -> Mapping[str, Mapping[str, int]]:
-    """Returns the rows of a table of the vendor by compute capability; what is 0 is left out."""
+    """Returns the rows of a vendor table by compute capability; zeros are omitted."""
     whole = tomllib.loads(_TABLE.read_text(encoding="utf-8"))
     return {
         column: {key: row[at] for key, row in whole[name].items() if row[at]}
@@ -180,52 +181,52 @@ def _vendor_table(name: str) -> Mapping[str, Mapping[str, int]]:
 
 
 def vendor_cycles() -> Mapping[str, Mapping[OpClass, int]]:
-    """Compute capability -> op class -> cycles from issue to the issue of the slowest reader.
+    """Returns capability -> op class -> cycles from issue to the issue of the slowest consumer.
 
-    What has no fixed number of cycles is left out.
+    Op classes without a fixed number of cycles are omitted.
     """
     table = _vendor_table("cycles")
     return {column: {OpClass(name): n for name, n in row.items()} for column, row in table.items()}
 
 
 def vendor_results() -> Mapping[str, Mapping[str, int]]:
-    """Compute capability -> op class, or kind of instruction -> results a cycle and SM at most."""
+    """Returns capability -> op class, or kind of instruction -> most results per cycle and SM."""
     return _vendor_table("results")
 
 
 def results_charged(machine: Machine, unit: str, initiation_cycles: int) -> Fraction:
-    """Returns how many lanes an SM serves in a cycle with instructions of a unit."""
+    """Returns the number of lanes that an SM serves per cycle with instructions of a unit."""
     each = Fraction(machine.unit(unit).count, initiation_cycles)
     return machine.warp_size * min(each, Fraction(machine.schedulers_per_sm))
 
 
 def _faults(machine: Machine, capability: str) -> Iterator[tuple[str, str, str]]:
-    """Yields op classes that are charged less than the vendor says, with what to say of them."""
+    """Yields op classes that are charged less than the vendor states, message and help."""
     least, most = vendor_cycles()[capability], vendor_results()[capability]
     rules = machine.expansion
-    for op_class, row in machine.timings.items():
-        if isinstance(row, RefusedOp):
+    for op_class, own in machine.timings.items():
+        if isinstance(own, RefusedOp):
             continue
-        cycles = row.initiation_cycles + row.latency_cycles
+        cycles = own.initiation_cycles + own.latency_cycles
         if cycles < least.get(op_class, 0):
-            what = f"{cycles} cycles, and the vendor's compiler leaves {least[op_class]} before the"
+            text = f"{cycles} cycles, and the vendor's compiler leaves {least[op_class]} before the"
             help = "charge as much, and name the readers that wait for less (readers)"
-            yield op_class.value, f"{what} slowest reader", help
-        name, issue = op_class.value, min([row.initiation_cycles, *(n for _, (n, _) in row.forms)])
+            yield op_class.value, f"{text} slowest reader", help
+        name, issue = op_class.value, min([own.initiation_cycles, *(n for _, (n, _) in own.forms)])
         if op_class in (OpClass.MOVE, OpClass.BITFIELD):  # conversions and counts of bits
             name = "special"
-            issue = row.initiation_cycles if rules is None else rules.special_issue_cycles.value
+            issue = own.initiation_cycles if rules is None else rules.special_issue_cycles.value
         halves = 2 if op_class is OpClass.FP16_ARITH else 1
-        charged = halves * results_charged(machine, row.unit, issue)
+        charged = halves * results_charged(machine, own.unit, issue)
         if charged > most.get(name, charged):
-            what = f"for {float(charged):g} results a cycle and SM, and the vendor's guide has"
-            yield op_class.value, f"{what} {most[name]}", "charge a longer initiation"
+            text = f"for {float(charged):g} results a cycle and SM, and the vendor's guide has"
+            yield op_class.value, f"{text} {most[name]}", "charge a longer initiation"
 
 
 def charged_less(name_or_path: str) -> tuple[str, tuple[Diagnostic, ...]]:
-    """What a machine's timings were compared with, and a PW328 for each that is charged less.
+    """Returns the basis of comparison of a machine's timings, and a PW328 for each lower charge.
 
-    Raises PtxwcetError (PW3xx) for a file that is none.
+    Raises PtxwcetError (PW3xx) for a file that is not a machine file.
     """
     machine = load_machine(name_or_path)
     capability = machine.compute_capability
@@ -237,11 +238,11 @@ def charged_less(name_or_path: str) -> tuple[str, tuple[Diagnostic, ...]]:
     is_upper = machine.timing_meaning is TimingMeaning.UPPER
     problems = tuple(
         Diagnostic(
-            *("PW328", f"op class {name} is charged {what}", locate(file, "ops", name)),
+            *("PW328", f"op class {name} is charged {charge}", locate(file, "ops", name)),
             help=help,
             severity=Severity.ERROR if is_upper else Severity.NOTE,
         )
-        for name, what, help in _faults(machine, capability)
+        for name, charge, help in _faults(machine, capability)
     )
     less = len(problems) or "none"
     compared = f"{less} charged less than the vendor's compiler leaves"

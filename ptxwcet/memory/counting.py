@@ -3,9 +3,9 @@
 Sectors have 32 bytes and lines 128; shared memory has 32 banks of 4 bytes, of which each gives one
 word a pass to all lanes that want it, and accesses of 8 (16) bytes go by halves (quarters) of the
 warp. What of an address is not known is taken at its worst: every shared part that its alignment
-and that of the access leave, every place of a cut (:mod:`ptxwcet.memory.pattern`). Lanes that a
-branch or a guard leaves out only lower the counts, but for those that do not exist, which are left
-out here (``docs/methods/transactions.md``).
+and that of the access leave, every place of a cut (:mod:`ptxwcet.flow.shapes.pattern`). Lanes that
+a branch or a guard leaves out only lower the counts, but for those that do not exist, which are
+left out here (``docs/methods/transactions.md``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxwcet.flow.launch import WARP_SIZE
-from ptxwcet.memory.pattern import KNOWN, PHASES, Lanes, Pattern, rows
+from ptxwcet.flow.shapes.pattern import KNOWN, PHASES, Lanes, Pattern, rows
 from ptxwcet.support.records import dataclass
 
 SECTOR, LINE = 32, 128

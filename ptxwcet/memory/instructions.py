@@ -185,7 +185,7 @@ def _texels(form: InstructionForm) -> Access:
 
     The filter is in the sampler, which PTX does not show: the most that one asks for is counted,
     two texels in each direction, of two levels where one is given or computed, along 16 places
-    where slopes are given (docs/memory.md).
+    where slopes are given (docs/guide/reduce.md).
     """
     name = form.opcode.name if form.opcode is not None else ""
     if name in ("txq", "suq"):

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 from ptxwcet.bounds.wishes import ANY_GRID, GridWishes
 from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.opened.front_ends import is_no_ptx
 from ptxwcet.support.input_files import MOST_DATA_BYTES, open_input
+from ptxwcet.support.options import ASK_PTXAS, OPTIONS, is_count
 from ptxwcet.support.records import dataclass
 
 SOURCE = ".cu"
 _MARKS = (b"\x7fELF", b"\x50\xed\x55\xba", b"!<arch>")  # ELF, fat binary, static library
 KernelNames = tuple[tuple[str, tuple[str, ...]], ...]
 """Names of parameters, the first ones of a kernel, by the kernel's name in the PTX."""
-MOST_INSTRUCTIONS = 10**9
+MOST_INSTRUCTIONS: int = OPTIONS["max_instructions"].default
 """Warp-instructions after which an execution is given up unless told otherwise."""
 
 
@@ -56,6 +60,40 @@ class Request:
     parameter_names: KernelNames = ()
     is_code: bool = False
     how: str = ""
+
+
+_FIELDS, _OF_THE_GPU = ({one.name for one in fields(of)} for of in (Request, GridWishes))
+_READ = {
+    name: (option.field, option.field in _OF_THE_GPU, option.kind.read)
+    for name, option in OPTIONS.items()
+    if option.field in _FIELDS | _OF_THE_GPU
+}
+"""Which field has the value of an option, whether it is one of the GPU, and how it is read."""
+
+
+def request_of(
+    path: str,
+    given: Mapping[str, Any],
+    folder: str = "",
+    registers_source: str = "--registers",
+    **others: Any,
+) -> Request:
+    """Returns the request of options by name; options without a field and None are passed over.
+
+    Paths of files begin with ``folder``. ``others`` are fields of the request that are no options.
+    Raises PtxwcetError (PW213). Cost: linear in the options.
+    """
+    gpu: dict[str, Any] = {"registers_source": registers_source}
+    for name, value in given.items():
+        if value is None or name not in _READ:
+            continue
+        field, is_of_gpu, read = _READ[name]
+        if field == "registers" and isinstance(value, str) and not is_count(value):
+            # who knows them, in the place of their number
+            others |= {"asks_ptxas": True} if value == ASK_PTXAS else {"ptxas_info": value}
+        else:
+            (gpu if is_of_gpu else others)[field] = read(value, folder)
+    return Request(path, gpu=GridWishes(**gpu), **others)
 
 
 def needs_tool(path: str) -> bool:

@@ -1,1 +1,1 @@
-"""PTX text to IR: lexing, grammar (lark's door), scopes, lowering."""
+"""Translates PTX text to IR: lexing, grammar (with Lark), scopes, lowering."""

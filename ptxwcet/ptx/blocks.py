@@ -1,4 +1,4 @@
-"""Blocks of a function body: scopes, labels and declarations, in the order of the text.
+"""Collects the blocks of a function body: scopes, labels and declarations, in text order.
 
 Branch targets are resolved at the end of a function, when all of its labels are known.
 """
@@ -37,19 +37,19 @@ from ptxwcet.ptx.statements import canonical
 from ptxwcet.support.records import dataclass
 
 DEEPEST_NESTING = 1000
-"""Blocks inside blocks; compilers stay below 20."""
+"""The limit of nested blocks; compilers stay below 20."""
 
 
 MOST_LABELS = 1 << 16
-"""Labels of one range ``L<n>`` in a branch table."""
+"""The limit of labels of one range ``L<n>`` in a branch table."""
 
 
 @dataclass(slots=True)
 class Targets:
     """The branches and branch tables of one function.
 
-    A branch: the number of its instruction, the label as spelled, the scope that it is spelled in.
-    A table: its unique name, its labels as spelled, the scope, its extent in the text.
+    A branch: the number of its instruction, the label as spelled, the scope of this use. A table:
+    its unique name, its labels as spelled, the scope, its extent in the text.
     """
 
     _branches: list[tuple[int, str, Scope]] = field(default_factory=list)
@@ -57,50 +57,52 @@ class Targets:
     _indirect: list[tuple[int, str]] = field(default_factory=list)
 
     def add_branch(self, index: int, label: str, scope: Scope) -> None:
-        """Instruction ``index`` branches to ``label``, which may yet have to come."""
+        """Adds a branch of instruction ``index`` to ``label``, which may follow in the text."""
         self._branches.append((index, label, scope))
 
     def add_indirect(self, index: int, table: str) -> None:
-        """Instruction ``index`` branches through the table of this unique name."""
+        """Adds a branch of instruction ``index`` through the table with this unique name."""
         self._indirect.append((index, table))
 
     def add_table(
         self, unique: str, tree: Tree[Token], scope: Scope, place: tuple[int, int]
     ) -> None:
-        """A ``.branchtargets`` directive. Raises LiteralError."""
+        """Adds a ``.branchtargets`` directive. Raises LiteralError."""
         self._tables.append((unique, _table_labels(tree), scope, place))
 
     def resolve(
         self, instructions: list[Instruction], names: FunctionNames, problems: Problems
     ) -> None:
-        """Give every branch and branch table the unique names of its labels. Cost: linear."""
+        """Gives every branch and branch table the unique names of its labels. Cost: linear."""
         for index, spelled, scope in self._branches:
             unique = scope.find_label(spelled)
             instruction = instructions[index]
             if unique is None:
-                _nowhere(spelled, (instruction.start, instruction.end), names, problems)
+                _undefined(spelled, (instruction.start, instruction.end), names, problems)
                 continue
             instructions[index] = instruction._replace(
                 names=(*instruction.names[:-1], unique), targets=(unique,)
             )
         for table, labels, scope, place in self._tables:
-            found = [scope.find_label(label) for label in labels]
-            for label, unique in zip(labels, found, strict=True):
+            uniques = [scope.find_label(label) for label in labels]
+            for label, unique in zip(labels, uniques, strict=True):
                 if unique is None:
-                    _nowhere(label, place, names, problems)
-            names.tables[table] = tuple([one for one in found if one is not None])
+                    _undefined(label, place, names, problems)
+            names.tables[table] = tuple([unique for unique in uniques if unique is not None])
         for index, name in self._indirect:
             instructions[index] = instructions[index]._replace(targets=names.tables[name])
 
 
-def _nowhere(label: str, place: tuple[int, int], names: FunctionNames, problems: Problems) -> None:
+def _undefined(
+    label: str, place: tuple[int, int], names: FunctionNames, problems: Problems
+) -> None:
     inside = any(unique.split("@")[0] == label for unique in names.labels)
     help_text = "a label inside a block cannot be reached from outside it" if inside else ""
     problems.add("PW106", f"branch to '{label}', which is no label here", place, help_text)
 
 
 def _table_labels(tree: Tree[Token]) -> tuple[str, ...]:
-    """The labels of a ``.branchtargets``, ranges ``L<2>`` written out."""
+    """Returns the labels of a ``.branchtargets``, with ranges ``L<2>`` expanded."""
     labels: list[str] = []
     for child in tree.children:
         if isinstance(child, Tree) and child.data == "branch_target":
@@ -115,9 +117,9 @@ def _table_labels(tree: Tree[Token]) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class Blocks:
-    """The open blocks of one function, and what stands between its instructions.
+    """The open blocks of one function, and the items between its instructions.
 
-    ``opened`` are the offsets of the braces that are open; the function's own is the first.
+    ``opened`` are the offsets of the braces that are open; the first is the function's.
     """
 
     problems: Problems
@@ -130,7 +132,7 @@ class Blocks:
     targets: Targets = field(default_factory=Targets)
 
     def open(self, start: int) -> None:
-        """A brace opens a block at offset ``start``."""
+        """Opens a block for the brace at offset ``start``."""
         self.opened.append(start)
         if len(self.opened) > DEEPEST_NESTING:
             message = f"blocks nested more than {DEEPEST_NESTING} deep"
@@ -140,7 +142,7 @@ class Blocks:
         self.scope = Scope(self.scope, self.names)
 
     def close(self) -> bool:
-        """A brace closes the innermost block. Whether that was the function."""
+        """Closes the innermost block; returns whether that was the function."""
         self.opened.pop()
         if not self.opened:
             self.targets.resolve(self.instructions, self.names, self.problems)
@@ -151,7 +153,7 @@ class Blocks:
         return False
 
     def end_of_text(self, text: str) -> None:
-        """The text ends with blocks open: one error for all of them."""
+        """Reports the end of the text with blocks open: one error for all of them."""
         line = self.problems.source.position(self.opened[-1])[0]
         end = len(text.rstrip())
         self.problems.add(
@@ -163,7 +165,7 @@ class Blocks:
         self.opened.clear()
 
     def add(self, item: BodyItem) -> None:
-        """Something that is no instruction, in front of the next instruction."""
+        """Adds an item before the next instruction."""
         self.items.append((len(self.instructions), item))
 
     def _duplicate(self, name: str, place: tuple[int, int]) -> None:
@@ -175,7 +177,7 @@ class Blocks:
         )
 
     def label(self, text: str, start: int) -> None:
-        """A label with this spelling, at offset ``start``."""
+        """Adds a label with this spelling, at offset ``start``."""
         scope = self.scope
         if text in scope.labels or text in scope.own or text in scope.others:
             self._duplicate(text, (start, start + len(text)))
@@ -188,7 +190,7 @@ class Blocks:
     def declare_register(
         self, declaration: RegisterDeclaration, declared: Declared, start: int
     ) -> None:
-        """A declarator of a ``.reg`` that stands at offset ``start``."""
+        """Adds a declarator of the ``.reg`` at offset ``start``."""
         scope, name = self.scope, declaration.name
         place = (start + declared.start, start + declared.end)
         if declaration.count is None:
@@ -206,7 +208,7 @@ class Blocks:
         self.add(declaration)
 
     def declare(self, tree: Tree[Token], text: str, place: tuple[int, int]) -> None:
-        """Any directive but ``.reg`` and ``.loc``. Raises LiteralError."""
+        """Adds a directive other than ``.reg`` and ``.loc``. Raises LiteralError."""
         if tree.data == "pragma":
             self.add(Directive(".pragma", canonical(text)))
         elif tree.data == "local_variable":

@@ -1,4 +1,4 @@
-"""Bodies of functions: the statement loop, block scopes, labels and branch targets."""
+"""Reads the bodies of functions: the statement loop, block scopes, labels, branch targets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from ptxwcet.support.source import SourceFile
 #     ld.global.f32 %f2, [%rd4+20];      ->  ld.global.f32 @, [@+20]
 #
 # and its *shape* has marks in place of the literals too, one mark a kind of literal, so that these
-# two share a shape. A mark stands for one token and nothing else (a sign stays in the shape),
+# two share a shape. A mark represents one token and nothing else (a sign stays in the shape),
 # therefore two statements of one shape have the same syntax tree up to the texts of names and
 # literals. A shape is kept only where its tree has the literals that the pattern has seen.
 # Statements with constant expressions share nothing: their values are folded into the form.
@@ -48,14 +48,14 @@ NAME = re.compile(r"(?<![\w.$])([%$A-Za-z_][\w$]*+)", re.ASCII)
 """A name in the text of operands; must agree with the grammar's NAME and SINK."""
 
 _OTHER_KINDS = re.compile(f"[^{SINK}{CONSTANT}]")
-"""Kinds whose names are the grammar's NAME; ``_`` and WARP_SZ are terminals of their own."""
+"""Kinds other than the grammar's NAME; ``_`` and WARP_SZ are terminals of their own."""
 
 _LITERAL_MARKS = {"INT": "\2", "FLOAT": "\3", "HEXFLOAT": "\4", "HEXDOUBLE": "\5"}
 
 
 @dataclass(frozen=True, slots=True)
 class ShapedForm:
-    """A form and the literals of one raw shape; ``accepted``: types of names found to fit it."""
+    """A form and the literals of one raw shape; ``accepted``: the types of names that fit it."""
 
     lowered: LoweredForm
     literals: tuple[Immediate, ...]
@@ -67,11 +67,11 @@ _Plain = tuple[InstructionForm, tuple[Immediate, ...], set[tuple[str, ...]]]
 
 @dataclass(slots=True)
 class ShapeCache:
-    """Forms by shape; lives as long as one file is parsed.
+    """The forms by shape; the cache lives as long as one file is parsed.
 
-    ``plain`` maps the raw shapes whose names are all scalar registers straight to what an
-    instruction needs and the types of the names that fit it, ``branches`` those of ``bra``; the
-    parser's inner loop reads them directly.
+    ``plain`` maps the raw shapes whose names are all scalar registers directly to the parts of an
+    instruction and the types of names that fit, ``branches`` does so for ``bra``; the parser's
+    inner loop reads them directly.
     """
 
     target: Target = Target()
@@ -83,7 +83,7 @@ class ShapeCache:
     _operands: dict[tuple[str, bool, str], tuple[Node, ...]] = field(default_factory=dict)
 
     def find(self, parts: StatementText, kinds: str) -> ShapedForm | None:
-        """The form of a statement; None if it has none (the slow path tells why).
+        """Returns the form of a statement; None if it has none (the slow path finds the reason).
 
         Cost: a look-up for a known raw shape, a few microseconds for a known shape, one run of Lark
         over the operands for a new one.
@@ -146,8 +146,8 @@ class ShapeCache:
 
 
 def _shaped(lowered: LoweredForm, literals: tuple[Immediate, ...]) -> ShapedForm:
-    """All raw shapes of a shape share what fits, unless the values of literals decide it."""
-    whole = all(isinstance(one.value, int) for one in literals)
+    """Shares the types that fit among raw shapes of a shape, unless values of literals matter."""
+    whole = all(isinstance(literal.value, int) for literal in literals)
     shared = lowered.shared if whole else None
     return ShapedForm(lowered, literals, set() if shared is None else shared)
 
@@ -188,20 +188,20 @@ class FileContext:
     problems: Problems
     files: dict[int, tuple[str, str]]
     module: Scope
-    is_incomplete: bool = False  # an item could not be read: what it declares is not known
+    is_incomplete: bool = False  # an unread item may declare names
     shapes: ShapeCache = field(default_factory=ShapeCache)
     locations: LocationCache = field(default_factory=LocationCache)
     registers: dict[str, list[tuple[RegisterDeclaration, Declared]]] = field(default_factory=dict)
 
     def check_target(self, text: str, place: tuple[int, int]) -> None:
-        """Reports a directive that the ``.version`` or ``.target`` of the file is too old for."""
+        """Reports a directive that is newer than the file's ``.version`` or ``.target``."""
         reason = unmet(*directive_words(text[:_MOST_OF_A_DIRECTIVE]), self.shapes.target)
         if reason:
             self.problems.add("PW118", reason, place, NEWER)
 
 
 class BodyReader:
-    """Reads one function body; the results are its public attributes."""
+    """The reader of one function body; the results are its public attributes."""
 
     def __init__(self, context: FileContext, names: FunctionNames, scope: Scope) -> None:
         self.context = context
@@ -214,9 +214,9 @@ class BodyReader:
         self._undeclared: set[str] = set()
 
     def read(self, start: int) -> int:
-        """Read from past the opening brace; returns the offset past the closing one.
+        """Reads from past the opening brace; returns the offset past the closing one.
 
-        Cost: about 2 microseconds an instruction of a known shape.
+        Cost: about 2 microseconds per instruction of a known shape.
         """
         self.blocks.opened.append(start - 1)
         position = start
@@ -225,7 +225,7 @@ class BodyReader:
         return position
 
     def _run(self, position: int) -> int:
-        """The inner loop: statements of known shape, until something needs a closer look."""
+        """Reads statements of known shape, until one needs a closer look: the inner loop."""
         plain = self.context.shapes.plain
         branches = self.context.shapes.branches
         instructions = self.instructions
@@ -290,7 +290,7 @@ class BodyReader:
     # --- instructions ---
 
     def _shaped(self, shape: StatementText, spelled: list[str], start: int, end: int) -> bool:
-        """An instruction with a name that is no register, or of a new shape. False: look closer."""
+        """Adds an instruction of a new shape or with other names; False: it needs a closer look."""
         if end - start > statements.LONGEST_STATEMENT:
             return False
         kinds, names = [], []
@@ -337,9 +337,9 @@ class BodyReader:
             self.blocks.targets.add_indirect(index, names[lowered.table_slot])
 
     def _closer_look(self, start: int) -> int:
-        """A statement that the inner loop does not know: Lark reads it as it stands.
+        """Reads a statement that the inner loop does not know, by Lark.
 
-        Returns where to go on; after an error, behind the statement or at the next one.
+        Returns the offset to continue at; after an error, past the statement or at the next one.
         """
         after_marker = statements.line_marker_end(self.text, start)
         if after_marker >= 0:
@@ -359,7 +359,7 @@ class BodyReader:
         return end
 
     def _after(self, fault: int, start: int, end: int) -> int:
-        """Where to resume after a syntax error: at the fault if a new line begins there."""
+        """Returns where to resume after a syntax error: at the fault if a new line begins there."""
         line = self.text.rfind("\n", 0, fault) + 1
         return fault if start < fault < end and not self.text[line:fault].strip() else end
 
@@ -398,9 +398,9 @@ class BodyReader:
                     raise LoweringError("PW113", reason, token, NEWER)
 
     def _without_sums(self, statement: Statement, start: int, end: int) -> tuple[Node, ...]:
-        """The operands, with a register for each that is one plus a constant (``%r1+4``).
+        """Returns the operands, with a new register for each sum with a constant (``%r1+4``).
 
-        As ptxas does, an addition before the instruction computes it.
+        As in ptxas, an addition before the instruction computes it.
         """
         nodes = list(statement.operands)
         for place, node in enumerate(nodes):
@@ -453,7 +453,7 @@ class BodyReader:
     # --- everything else ---
 
     def _other(self, match: re.Match[str]) -> int:
-        """A statement that is no instruction. Returns where to go on, -1 for behind it."""
+        """Reads any other statement. Returns the offset to continue at, -1 for past it."""
         kind = match.lastindex
         start, end = match.span(kind or 0)
         if kind == statements.LOCATION:
@@ -481,7 +481,7 @@ class BodyReader:
         return -1
 
     def _directive(self, start: int, end: int) -> int:
-        """Registers, variables, tables, pragmas. Returns where to go on."""
+        """Reads registers, variables, tables, pragmas. Returns the offset to continue at."""
         text = self.text[start:end]
         registers = self.context.registers.get(text)
         if registers is None:

@@ -1,4 +1,4 @@
-"""Declarations: from syntax trees of registers, variables, parameters and heads to the IR."""
+"""Lowers syntax trees of registers, variables, parameters and heads to the IR."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from ptxwcet.support.records import dataclass
 
 _MOST_REGISTERS = 1 << 28
 MOST_NAMES = 1 << 16
-"""Names of one range of variables or vector registers, ``name<n>``."""
+"""The limit of names of one range of variables or vector registers, ``name<n>``."""
 
 _RANGE = re.compile(r"<([^>]*)>;\Z")
 
@@ -45,10 +45,10 @@ _FLAT_LIST = re.compile(rf"(?<=\{{)((?:{_NUMBER},)++)(?={_NUMBER}\}})", re.ASCII
 
 
 def shorten_lists(text: str) -> str:
-    """The text with all but the last element of flat lists of literals blanked, offsets kept.
+    """Returns the text with flat lists of literals blanked up to their last element.
 
-    A list of n literals has the syntax of a list of one: Lark need not read tables of megabytes.
-    Raises LiteralError for lists nested as no array is.
+    Offsets are kept. A list of n literals has the syntax of a list of one: Lark need not read
+    tables of megabytes. Raises LiteralError for lists nested deeper than any array.
     """
     if _TOO_DEEP.search(text):
         raise LiteralError("initialiser lists nested more than 15 deep")
@@ -65,7 +65,7 @@ class Declared:
 
 
 def parts_of(tree: Tree[Token]) -> tuple[dict[str, Token], dict[str, list[Tree[Token]]]]:
-    """The children of a tree: tokens by terminal, trees by rule in their order."""
+    """Returns the children of a tree: tokens by terminal, trees by rule in their order."""
     words: dict[str, Token] = {}
     trees: dict[str, list[Tree[Token]]] = {}
     for child in tree.children:
@@ -79,19 +79,19 @@ def parts_of(tree: Tree[Token]) -> tuple[dict[str, Token], dict[str, list[Tree[T
 def _type_of(
     words: dict[str, Token], trees: dict[str, list[Tree[Token]]]
 ) -> tuple[str, int, list[int]]:
-    """The type of a declaration, elements of its vector (1: a scalar), and its alignments."""
-    alignments = [_alignment(one) for one in trees.get("align", ())]
+    """Returns a declaration's type, elements of its vector (1: a scalar), and its alignments."""
+    alignments = [_alignment(align) for align in trees.get("align", ())]
     name = words.get("TYPE") or words["PACKED"]
     return name[1:], int(words["VECTOR"][2:]) if "VECTOR" in words else 1, alignments
 
 
 def linkage_of(trees: dict[str, list[Tree[Token]]]) -> str:
-    """The linkage among the parts of a declaration, without its dot; empty if there is none."""
+    """Returns the linkage in a declaration, without its dot; empty if absent."""
     return tokens(trees["linkage"][0])[0][1:] if "linkage" in trees else ""
 
 
 def lower_registers(tree: Tree[Token]) -> list[tuple[RegisterDeclaration, Declared]]:
-    """The registers of a ``.reg`` directive, one entry a declarator."""
+    """Returns the registers of a ``.reg`` directive, one entry per declarator."""
     words, trees = parts_of(tree)
     kind, vector, _ = _type_of(words, trees)
     _check_vector(kind, vector)
@@ -106,10 +106,10 @@ def lower_registers(tree: Tree[Token]) -> list[tuple[RegisterDeclaration, Declar
 
 
 def lower_variables(tree: Tree[Token], text: str) -> list[tuple[Variable, Declared]]:
-    """The variables of a declaration, one entry a declarator; ``text`` is what the tree is of.
+    """Returns the variables of a declaration, one entry per declarator; ``text`` is its text.
 
-    ``name<n>`` is one entry with the size of all of them: :func:`names_of` tells their names. Sizes
-    are in bytes. Names are as spelled: the caller makes them unique.
+    ``name<n>`` is one entry with the size of all of them: :func:`names_of` returns their names.
+    Sizes are in bytes. Names are as spelled: the caller makes them unique.
     """
     words, trees = parts_of(tree)
     kind, vector, alignments = _type_of(words, trees)
@@ -123,7 +123,7 @@ def lower_variables(tree: Tree[Token], text: str) -> list[tuple[Variable, Declar
 
 
 _MOST = 1 << 32
-"""Numbers of directives are below it."""
+"""The exclusive upper limit of numbers in directives."""
 
 
 def _alignment(tree: Tree[Token]) -> int:
@@ -134,7 +134,7 @@ def _alignment(tree: Tree[Token]) -> int:
 
 
 def _check_vector(name: str, vector: int) -> None:
-    """Raises LiteralError where no vector has this type and size (``vector`` below 2: a scalar)."""
+    """Raises LiteralError if no vector has this type and size (``vector`` below 2: a scalar)."""
     if vector < 2:
         return
     if name == "pred" or vector == 8 or type_bytes(name) * vector > 16:
@@ -142,14 +142,14 @@ def _check_vector(name: str, vector: int) -> None:
 
 
 def _split(declarators: Sequence[Tree[Token]], text: str) -> list[str]:
-    """The canonical text of each declarator as a declaration of its own."""
+    """Returns the canonical text of each declarator as a declaration of its own."""
     starts = [_start(tokens(declarator)[0]) for declarator in declarators]
     prefix = canonical(text[: starts[0]])
     ends = [*starts[1:], len(text)]
-    found = []
+    texts = []
     for start, end in zip(starts, ends, strict=True):
-        found.append(f"{prefix} {canonical(text[start:end]).rstrip(',; ')};")
-    return found
+        texts.append(f"{prefix} {canonical(text[start:end]).rstrip(',; ')};")
+    return texts
 
 
 def _variable(declarator: Tree[Token], text: str, common: Variable) -> tuple[Variable, Declared]:
@@ -178,16 +178,16 @@ def _variable(declarator: Tree[Token], text: str, common: Variable) -> tuple[Var
 
 
 def _dimensions(tree: Tree[Token]) -> list[int | None]:
-    """Array sizes in order; an empty pair of brackets is None."""
-    found: list[int | None] = []
+    """Returns array sizes in order; an empty pair of brackets is None."""
+    sizes: list[int | None] = []
     for dimension in tree.children:
         size = tokens(dimension)
-        found.append(integer_value(size[0]) if size else None)
-    return found
+        sizes.append(integer_value(size[0]) if size else None)
+    return sizes
 
 
 def _list_length(initial: Tree[Token] | Token | None, text: str) -> int:
-    """Elements of the outermost initialiser list; 0 for an unsized array without one."""
+    """Returns the length of the outermost initialiser list; 0 for an unsized array without one."""
     flat = _FLAT_LIST.search(text)
     if flat is not None and text[: flat.start()].count("{") == 1:
         return flat.group(1).count(",") + 1
@@ -195,11 +195,11 @@ def _list_length(initial: Tree[Token] | Token | None, text: str) -> int:
 
 
 def names_of(variable: Variable) -> list[str]:
-    """The names that a variable declares: its own, or ``name0`` to ``name(n-1)``."""
-    found = _RANGE.search(variable.declaration)
-    if found is None:
+    """Returns the names that a variable declares: its own, or ``name0`` to ``name(n-1)``."""
+    match = _RANGE.search(variable.declaration)
+    if match is None:
         return [variable.name]
-    count = min(integer_value(found.group(1)), MOST_NAMES)
+    count = min(integer_value(match.group(1)), MOST_NAMES)
     return [f"{variable.name}{number}" for number in range(count)]
 
 
@@ -207,7 +207,7 @@ HANDLES = frozenset(("texref", "samplerref", "surfref"))
 
 
 def space_of(variable: Variable) -> str:
-    """The state space of a variable, or what kind of handle it is: ``texref`` and its like."""
+    """Returns the state space of a variable, or the kind of a handle such as ``texref``."""
     if variable.type in HANDLES:
         return variable.type
     return "texref" if variable.space == "tex" else variable.space.partition("[")[0]
@@ -217,7 +217,7 @@ _VECTOR = re.compile(r"\.v[248]\b")
 
 
 def _is_packed(kind: str, head: str) -> bool:
-    """Whether a variable of ``.param`` is a vector or a .f16x2, which only arrays may have."""
+    """Returns whether a ``.param`` variable is a vector or .f16x2, permitted only for arrays."""
     return "[" not in head and (kind == "f16x2" or _VECTOR.search(head) is not None)
 
 
@@ -233,7 +233,7 @@ def parameter_refusal(parameter: Parameter, *, has_body: bool) -> str:
 
 
 def is_passed(parameter: Parameter) -> bool:
-    """Returns whether a call can pass it: no small number and no predicate, in the ABI of ptxas."""
+    """Returns whether a call can pass it: ptxas's ABI passes no small numbers or predicates."""
     is_vector = parameter.is_array or _VECTOR.search(parameter.declaration) is not None
     return is_vector or parameter.type not in ("pred", "u8", "s8", "u16", "s16")
 
@@ -242,7 +242,7 @@ _PACKED = frozenset(("u16x2", "s16x2", "f32x2"))
 
 
 def unfit_addresses(variable: Variable, module: Scope) -> str | None:
-    """Returns why names in an initialiser are no addresses that it can hold; None if they are."""
+    """Returns why names in an initialiser are not addresses that fit, or None."""
     mark, text = variable.declaration.partition("=")[1:]
     names = [name for name in _NAMES.findall(text) if name not in ("generic", "WARP_SZ")]
     if not mark or variable.type in HANDLES or not names:
@@ -262,7 +262,7 @@ _NAMES = re.compile(r"(?<![\w$%.])[A-Za-z_$%][\w$]*", re.ASCII)
 
 
 def refusal(variable: Variable) -> str | None:
-    """Why ptxas would not take a variable of a body or module, None if it would."""
+    """Returns why ptxas would reject a variable of a body or module, or None."""
     head, mark, initial = variable.declaration.partition("=")
     is_initialised = mark != ""
     sizes = "[" in head.rpartition("] .")[2]
@@ -291,7 +291,7 @@ def refusal(variable: Variable) -> str | None:
 
 
 def lower_parameter(tree: Tree[Token], text: str, index: int) -> tuple[Parameter, Declared]:
-    """A parameter of a function head; ``text`` is what the tree's offsets refer to."""
+    """Returns a parameter of a function head; offsets of the tree refer to ``text``."""
     words, trees = parts_of(tree)
     kind, vector, alignments = _type_of(words, trees)
     sizes = _dimensions(trees["dimensions"][0]) if "dimensions" in trees else []
@@ -315,17 +315,17 @@ def lower_parameter(tree: Tree[Token], text: str, index: int) -> tuple[Parameter
 
 
 def _parameter_extent(tree: Tree[Token], name: Token, text: str) -> tuple[int, int]:
-    """Offsets of a parameter's text: from its state space to the comma or parenthesis."""
+    """Returns the extent of a parameter: from its state space to the comma or parenthesis."""
     start = text.rfind(".", 0, _start(tokens(tree)[0]) + 1)
-    found = re.compile(r"[,)]").search(text, _start(name))
-    return start, found.start() if found else len(text)
+    match = re.compile(r"[,)]").search(text, _start(name))
+    return start, match.start() if match else len(text)
 
 
 _FROM_ZERO = frozenset((".reqnctapercluster", ".maxclusterrank"))
 
 
 def lower_performance(tree: Tree[Token]) -> PerformanceDirective:
-    """One performance directive of an entry, ``.pragma`` included."""
+    """Returns one performance directive of an entry, ``.pragma`` included."""
     first, *rest = tokens(tree)
     if first.type == "STRING":
         text = ".pragma " + ", ".join(str(token) for token in (first, *rest)) + ";"
@@ -343,21 +343,21 @@ def _start(token: Token) -> int:
 
 
 def declared(token: Token) -> Declared:
-    """The name that a token is, with its place."""
+    """Returns the name of a token, with its place."""
     return Declared(str(token), _start(token), _start(token) + len(token))
 
 
-# --- What a variable of a module holds when a launch begins: its initialiser as bytes -------------
+# --- The initial contents of a module's variable: its initialiser as bytes ------------------------
 
 
 _DIMENSIONS = re.compile(r"(?:\[\w*\])+\Z", re.ASCII)
 
 
 def initial_bytes(variable: Variable) -> bytes:
-    """The bytes of a variable that has an initialiser.
+    """Returns the bytes of a variable that has an initialiser.
 
-    Raises PtxwcetError (PW413) for initialisers with names, and for rows that are not full before
-    others: ptxas goes on behind what they have, C would fill them up. Cost: linear.
+    Raises PtxwcetError (PW413) for initialisers with names, and for incomplete rows before others:
+    ptxas appends the next row directly, C would fill them up. Cost: linear.
     """
     declared, _, text = variable.declaration.partition("=")
     try:
@@ -370,13 +370,13 @@ def initial_bytes(variable: Variable) -> bytes:
 
 
 def _row_sizes(variable: Variable, declared: str) -> list[int]:
-    """Bytes of what stands between the braces, from the outermost pair to the innermost."""
-    if (known := number_type(variable.type)) is None or known.count > 1:
+    """Returns the bytes of each pair of braces, from the outermost to the innermost."""
+    if (number := number_type(variable.type)) is None or number.count > 1:
         raise LiteralError(f"type .{variable.type}")
     unit = type_bytes(variable.type)
     sizes = [unit * int(width) for width in re.findall(r"\.v([248])\b", declared)]
-    found = _DIMENSIONS.search(declared)
-    for size in [] if found is None else found.group()[1:-1].split("][")[::-1]:
+    brackets = _DIMENSIONS.search(declared)
+    for size in [] if brackets is None else brackets.group()[1:-1].split("][")[::-1]:
         inner = sizes[-1] if sizes else unit
         sizes.append(inner * integer_value(size) if size else variable.size_bytes)
     return sizes[::-1]
@@ -405,7 +405,7 @@ def _filled(variable: Variable, sizes: list[int], text: str) -> bytes:
 
 
 def _value_bytes(value: Immediate, kind: str) -> bytes:
-    """A value as a variable of a type holds it. Raises LiteralError where ptxas takes none."""
+    """Returns a value as bytes of a type. Raises LiteralError if ptxas rejects it."""
     number, size = value.value, type_bytes(kind)
     if isinstance(number, int) and kind[0] != "f":
         return (number & (1 << 8 * size) - 1).to_bytes(size, "little")
@@ -417,7 +417,7 @@ def _value_bytes(value: Immediate, kind: str) -> bytes:
 
 
 def _float_bytes(number: float, text: str, size: int) -> bytes:
-    """A number in the format of so many bytes; ``0f`` and ``0d`` keep their bits, a NaN's too."""
+    """Returns a float in a format of ``size`` bytes; ``0f`` and ``0d`` keep their bits."""
     spelled = text.lstrip("-").lower()
     given = {"0f": 4, "0d": 8}.get(spelled[:2])
     if given is not None:
@@ -434,13 +434,13 @@ def _float_bytes(number: float, text: str, size: int) -> bytes:
 
 @lru_cache(maxsize=4096)
 def _constant(text: str) -> Immediate:
-    """The value of a constant expression. Raises LiteralError where it has none, names included.
+    """Returns the value of a constant expression. Raises LiteralError if undefined or with names.
 
     Cost: a microsecond for a literal, one run of Lark otherwise.
     """
-    found = LITERAL.fullmatch(text.strip())
-    if found is not None and found.lastgroup is not None:
-        return immediate(found.lastgroup, found.group())
+    match = LITERAL.fullmatch(text.strip())
+    if match is not None and match.lastgroup is not None:
+        return immediate(match.lastgroup, match.group())
     try:
         (node,) = parse_rule(text, "operands").children
     except (UnexpectedInput, ValueError):

@@ -1,4 +1,4 @@
-"""Function heads: where they end in the text, what they declare, and whether calls fit them."""
+"""Reads function heads: their extent and declarations; checks calls against them."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ _HEAD_MARK = re.compile(
 
 
 def head_end(text: str, start: int) -> int:
-    """Where the function head at ``start`` (past its keyword) ends: at ``{``, at ``;`` or at the
-    next item. The ``;`` of a ``.pragma`` belongs to the head. Cost: linear in the head.
+    """Returns the end of the function head at ``start`` (past its keyword): at ``{``, at ``;`` or
+    at the next item. The ``;`` of a ``.pragma`` belongs to the head. Cost: linear in the head.
     """
     depth = 0
     in_pragma = False
@@ -77,14 +77,14 @@ def head_end(text: str, start: int) -> int:
 
 
 def function_name(head: str) -> str | None:
-    """The name in a function head, past its keyword, read without the grammar; None if none."""
-    found = re.match(r"\s*(?:\([^()]*\)\s*)?([\w$%]+)", blank_comments(head), re.ASCII)
-    return None if found is None else found[1]
+    """Returns the name in a function head, past its keyword, without the grammar, or None."""
+    match = re.match(r"\s*(?:\([^()]*\)\s*)?([\w$%]+)", blank_comments(head), re.ASCII)
+    return None if match is None else match[1]
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionHead:
-    """What stands before a body or the ``;`` of a prototype."""
+    """The text before a body or before the ``;`` of a prototype."""
 
     name: Declared
     is_entry: bool
@@ -96,7 +96,7 @@ class FunctionHead:
 
 
 def lower_head(tree: Tree[Token], text: str) -> FunctionHead:
-    """The head from its tree; offsets refer to ``text``. Raises LiteralError."""
+    """Returns the head from its tree; offsets refer to ``text``. Raises LiteralError."""
     words, trees = parts_of(tree)
     each = [*map(_attribute, trees.get("attribute", ())), *[".noreturn"] * ("noreturn" in trees)]
     return FunctionHead(
@@ -111,13 +111,13 @@ def lower_head(tree: Tree[Token], text: str) -> FunctionHead:
 
 
 def _parameters(groups: Sequence[Tree[Token]], text: str) -> tuple[tuple[Parameter, Declared], ...]:
-    """The parameters in a pair of parentheses, if there is one."""
-    each = (one for group in groups for one in group.children if isinstance(one, Tree))
-    return tuple([lower_parameter(one, text, index) for index, one in enumerate(each)])
+    """Returns the parameters in an optional pair of parentheses."""
+    each = (tree for group in groups for tree in group.children if isinstance(tree, Tree))
+    return tuple([lower_parameter(tree, text, index) for index, tree in enumerate(each)])
 
 
 def _attribute(tree: Tree[Token]) -> str:
-    """``.abi_preserve n`` or ``.attribute(.unified(1,2))`` as PTX text."""
+    """Returns ``.abi_preserve n`` or ``.attribute(.unified(1,2))`` as PTX text."""
     if tree.data == "abi":
         return " ".join(tokens(tree))
     values = []
@@ -127,12 +127,12 @@ def _attribute(tree: Tree[Token]) -> str:
     return canonical(f".attribute({', '.join(values)})")
 
 
-# --- heads against each other and against calls: what ptxas says does not match ------------------
+# --- heads against each other and against calls: mismatches that ptxas reports --------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Results and parameters of a function, and its linkage."""
+    """The results and parameters of a function, and its linkage."""
 
     results: tuple[Parameter, ...]
     parameters: tuple[Parameter, ...]
@@ -140,12 +140,12 @@ class Signature:
 
     @staticmethod
     def of(head: FunctionHead) -> Signature:
-        """The signature in a function's head."""
+        """Returns the signature in a function's head."""
         results = tuple(parameter for parameter, _ in head.results)
-        return Signature(results, tuple(one for one, _ in head.parameters), head.linkage)
+        return Signature(results, tuple(p for p, _ in head.parameters), head.linkage)
 
     def conflict(self, earlier: Signature, *, has_body: bool) -> str:
-        """What differs from an earlier head of the function; empty if nothing that counts does."""
+        """Returns a relevant difference from an earlier head of the function; empty if none."""
         linkages = {self.linkage, earlier.linkage}
         if has_body and earlier.linkage == "extern" != self.linkage:
             return "it is .extern above"
@@ -163,13 +163,13 @@ class Signature:
 
 
 def shape_of(parameter: Parameter) -> tuple[str, str, int, int]:
-    """What has to be equal where a function is declared twice."""
+    """Returns the properties that two declarations of a function must share."""
     return parameter.space, parameter.type, parameter.size_bytes, parameter.alignment
 
 
 def performance_conflict(head: FunctionHead) -> str:
-    """What is wrong with the performance directives of an entry together; empty if nothing is."""
-    given = {one.keyword for one in head.performance}
+    """Returns the conflict among the performance directives of an entry; empty if none."""
+    given = {directive.keyword for directive in head.performance}
     for pair in _TOGETHER:
         if given.issuperset(pair):
             return f"{pair[0]} and {pair[1]} exclude each other"
@@ -186,32 +186,32 @@ def wrong_calls(
     *,
     has_abi: bool,
 ) -> Iterator[tuple[Instruction, str]]:
-    """Calls that do not fit a head of what they may call, each with the reason.
+    """Yields calls that do not fit a head of a possible callee, each with the reason.
 
-    ``has_abi``: the call is translated, as ptxas does for all that an entry calls.
-    Cost: linear in calls and the functions that are listed for them.
+    ``has_abi``: the call is translated, as ptxas does for all that an entry calls. Cost: linear in
+    calls and the functions that are listed for them.
     """
-    sizes = {one.name: one for one in variables}
-    for one in instructions:
-        if one.control is not ControlEffect.CALL:
+    sizes = {call.name: call for call in variables}
+    for call in instructions:
+        if call.control is not ControlEffect.CALL:
             continue
-        callees = names.call_lists.get(one.target_list, (one.callee or "",))
+        callees = names.call_lists.get(call.target_list, (call.callee or "",))
         for callee in dict.fromkeys(callees):
             signature = signatures.get(callee)
-            message = _wrong_call(one, callee, signature, names.types, sizes)
+            message = _wrong_call(call, callee, signature, names.types, sizes)
             if has_abi and signature is not None and not message:
                 each = (*signature.results, *signature.parameters)
                 small = [parameter for parameter in each if not is_passed(parameter)]
                 message = f"no call passes a .{small[0].type}: declare a .b32" if small else ""
             if message:
-                yield one, message
+                yield call, message
                 break
 
 
 def guarded_arguments(
     instructions: Sequence[Instruction], variables: Sequence[Variable]
 ) -> Iterator[Instruction]:
-    """Returns the accesses to arguments and results of calls that have a guard. Cost: linear."""
+    """Yields the accesses to arguments and results of calls that have a guard. Cost: linear."""
     names = {variable.name for variable in variables if variable.space == "param"}
     for instruction in instructions if names else ():
         if instruction.guard is None or not names.intersection(instruction.names):
@@ -230,23 +230,23 @@ def _wrong_call(
 ) -> str:
     first = call.operands[0] if call.operands else None
     has_results = isinstance(first, Arguments)
-    groups = [one.elements for one in call.operands if isinstance(one, Arguments)]
+    groups = [operand.elements for operand in call.operands if isinstance(operand, Arguments)]
     results = groups.pop(0) if has_results else ()
     arguments = groups[0] if groups else ()
-    if not all(isinstance(one, _ARGUMENTS) for one in (*results, *arguments)):
+    if not all(isinstance(value, _ARGUMENTS) for value in (*results, *arguments)):
         return "an argument of a call is a register, a literal or a variable"
     if signature is None:
         return ""
-    for given, wanted, what in (
+    for given, wanted, role in (
         (results, signature.results, "result"),
         (arguments, signature.parameters, "argument"),
     ):
         if len(given) != len(wanted):
             plural = "" if len(wanted) == 1 else "s"
-            return f"'{callee}' has {len(wanted)} {what}{plural}, {len(given)} given"
+            return f"'{callee}' has {len(wanted)} {role}{plural}, {len(given)} given"
         for value, parameter in zip(given, wanted, strict=True):
             if not _fits(value, parameter, types, variables):
-                return f"the {what} for '{parameter.name}' is no .{parameter.type}"
+                return f"the {role} for '{parameter.name}' is no .{parameter.type}"
     return ""
 
 

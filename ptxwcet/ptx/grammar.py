@@ -1,8 +1,8 @@
-"""The grammar file and Lark: the only door to the parser generator.
+"""Wraps the grammar file and Lark: the only interface to the parser generator.
 
-Building the LALR tables takes about 0.1 s, so they are kept in the cache folder, in a file
-named by a hash of the grammar and Lark's version. If that folder cannot be written the tables are
-built each time; nothing else changes.
+Building the LALR tables takes about 0.1 s, so they are kept in the cache folder, in a file named by
+a hash of the grammar and Lark's version. If that folder cannot be written the tables are built each
+time; nothing else changes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ STARTS = (
 
 @cache
 def grammar() -> Lark:
-    """The LALR parser for all start rules. Cost: 0.02 s from the cache, 0.1 s otherwise; once."""
+    """Returns the LALR parser for all start rules. Cost: once 0.02 s from the cache, else 0.1 s."""
     text = grammar_text()
     return Lark(
         text,
@@ -50,7 +50,7 @@ def grammar() -> Lark:
 
 
 def parse_rule(text: str, start: str) -> Tree[Token]:
-    """Parse ``text`` with one start rule. Raises lark.UnexpectedInput. Cost: linear.
+    """Parses ``text`` with one start rule. Raises lark.UnexpectedInput. Cost: linear.
 
     Comments and line markers are white space; blanking them here keeps three patterns out of each
     of Lark's scanners, which are compiled anew in every process.
@@ -63,42 +63,42 @@ def parse_rule(text: str, start: str) -> Tree[Token]:
 
 @cache
 def directive_words() -> frozenset[str]:
-    """Every word with a dot that the grammar spells out: ``.reg``, ``.global``, ``.maxntid`` ..."""
+    """Returns all words with a dot in the grammar: ``.reg``, ``.global``, ``.maxntid`` ..."""
     return frozenset(re.findall(r"\.[a-z_]+\b", grammar_text()))
 
 
 @cache
 def section_pattern() -> re.Pattern[str]:
-    """The terminal SECTION without its closing brace: it ends at the brace or at what is wrong."""
+    """Returns terminal SECTION without its closing brace: it ends at the brace or at an error."""
     whole = grammar().get_terminal("SECTION").pattern.to_regexp()
     return re.compile(whole.removesuffix("\\}"))
 
 
 def is_tree(node: Node, *rules: str) -> bool:
-    """Whether a node is a tree of one of these rules."""
+    """Returns whether a node is a tree of one of these rules."""
     return isinstance(node, Tree) and node.data in rules
 
 
 def tokens(node: Node) -> list[Token]:
-    """All tokens below a node in textual order. No recursion: nesting is the input's choice."""
-    found: list[Token] = []
+    """Returns all tokens below a node in textual order. No recursion: inputs may nest deeply."""
+    below: list[Token] = []
     stack: list[Node] = [node]
     while stack:
         top = stack.pop()
         if isinstance(top, Token):
-            found.append(top)
+            below.append(top)
         else:
             stack.extend(reversed(top.children))
-    return found
+    return below
 
 
 def first_token(node: Node) -> Token:
-    """The first token below a node."""
+    """Returns the first token below a node."""
     return tokens(node)[0]
 
 
 def terminal_text(name: str) -> str:
-    """How a terminal looks to people: its spelling, or a word for what it stands for."""
+    """Returns a terminal's text for readers: its spelling, or a word for its meaning."""
     words = {
         "NAME": "a name",
         "INT": "an integer",
@@ -129,7 +129,7 @@ def terminal_text(name: str) -> str:
 
 
 def grammar_text() -> str:
-    """The file beside this module in an installed wheel, in ``grammar/`` in a checkout."""
+    """Returns the file next to this module in a wheel, in ``grammar/`` in a checkout."""
     here = Path(__file__).resolve()
     installed = here.with_name("ptx.lark")
     path = installed if installed.exists() else here.parents[2] / "grammar" / "ptx.lark"

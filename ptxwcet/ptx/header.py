@@ -1,4 +1,4 @@
-"""The first directives of a file: ``.version``, ``.target``, ``.address_size``."""
+"""Reads the first directives of a file: ``.version``, ``.target``, ``.address_size``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _INTRODUCED = {
     (7, 8): "89 90", (8, 0): "90a", (8, 6): "100 100a 101 101a", (8, 7): "120 120a",
     (8, 8): "100f 101f 103 103a 103f 120f 121 121a 121f", (9, 0): "110 110a 110f",
 }  # fmt: skip
-"""Architectures by the version of the ISA that names them first (ptxas 13.0)."""
+"""The architectures by the version of the ISA that names them first (ptxas 13.0)."""
 
 _NEEDED = {
     f"{kind}_{name}": version
@@ -37,13 +37,13 @@ _NEEDED = {
     for kind in ("sm", "compute")
 }
 _LAST_MINORS = (-1, 5, 3, 2, 3, 1, 5, 8, 8, 9)
-"""The last minor version of each major one; of 9, of which more may come, the last that may."""
+"""The last minor version of each major one; for 9, where more may follow, the last permitted."""
 
 NEWEST = (9, 0)
 """The version of the ISA whose statements the tables have."""
 
 TARGETS = frozenset(_NEEDED)
-"""Names that ``.target`` takes."""
+"""The names that ``.target`` takes."""
 
 _LONGEST_VERSION = 20
 
@@ -52,9 +52,9 @@ _OPTIONS = frozenset(("texmode_unified", "texmode_independent", "debug", "map_f6
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """``.version`` as (major, minor), the first target, the other words of ``.target``.
+    """The ``.version`` as (major, minor), the first target, the other words of ``.target``.
 
-    ``start`` is where the header begins in the text.
+    ``start`` is the offset of the header in the text.
     """
 
     version: tuple[int, int]
@@ -65,7 +65,7 @@ class Header:
 
 
 def read_header(source: SourceFile, problems: Problems) -> tuple[Header | None, int]:
-    """The header and the offset behind it; None if the file cannot be PTX."""
+    """Returns the header and the offset past it; None if the file cannot be PTX."""
     text = source.text
     start = statements.skip(text, len(text) - len(text.removeprefix("\ufeff")))
     directives = _HEADER.match(text, start)
@@ -99,7 +99,7 @@ def read_header(source: SourceFile, problems: Problems) -> tuple[Header | None, 
 
 
 def _address_size(word: Token, start: int, problems: Problems) -> int:
-    """The bits of an address, in any spelling of the number; 64 after an error."""
+    """Returns the bits of an address, in any spelling of the number; 64 after an error."""
     place = start + (word.start_pos or 0)
     try:
         value = integer_value(word)
@@ -128,7 +128,7 @@ def _no_version(text: str, start: int, problems: Problems) -> None:
 
 
 def _version(word: Token, start: int, problems: Problems) -> tuple[int, int]:
-    """The two numbers of ``.version``; (0, 0) after an error: no such version."""
+    """Returns the two numbers of ``.version``; (0, 0) after an error: no such version."""
     numbers = word[:_LONGEST_VERSION].partition(".")
     major, minor = int(numbers[0]), int(numbers[2] or "0")
     is_short = len(word) <= _LONGEST_VERSION
@@ -142,7 +142,7 @@ def _version(word: Token, start: int, problems: Problems) -> tuple[int, int]:
 
 
 def _unfit(before: Sequence[str], name: str, version: tuple[int, int]) -> tuple[str, str]:
-    """Why a word of ``.target`` cannot stand behind these, and what may; empty if it can."""
+    """Returns why a word of ``.target`` cannot follow these, and a remedy; empty if it can."""
     needed = _NEEDED.get(name)
     if needed is not None:
         if version == (0, 0) or version >= needed:

@@ -1,9 +1,9 @@
-"""Several PTX files as one program, as nvlink joins them (docs/linking.md).
+"""Links several PTX files to one program, as nvlink does (docs/guide/machine-code.md).
 
-A name without linkage is its file's own: where another file has the name, too, that of the linked
-file is called ``b.ptx::name``. All other names are the program's: one definition each, for which
-the ``.extern`` declarations of other files stand. What nvlink refuses is refused, and so is what
-would depend on the order of the files.
+A name without linkage is local to its file: if another file has the name too, the local name of the
+linked file becomes ``b.ptx::name``. All other names are the program's: one definition each, to
+which the ``.extern`` declarations of other files refer. Everything that nvlink refuses is refused,
+and so is every program that depends on the order of the files.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _HELP = "build the files together, as 'nvcc -rdc=true' does, and leave out what 
 
 
 def read_program(main: SourceFile, *linked: SourceFile) -> Module:
-    """The program of a file, whose kernels are the program's, and of those linked with it.
+    """Returns the program of a file, whose kernels are the program's, and of files linked with it.
 
-    Raises PtxwcetError: errors of a file, or PW122 with all that keeps the files from being one
-    program. Cost: linear in the files.
+    Raises PtxwcetError: errors of a file, or PW122 with all conflicts that keep the files from
+    being one program. Cost: linear in the files.
     """
     modules = [parse_module(main)]
     for source in linked:
@@ -44,7 +44,7 @@ def read_program(main: SourceFile, *linked: SourceFile) -> Module:
 
 @dataclass(frozen=True, slots=True)
 class _Symbol:
-    """What a file says of a name: its definition, or else its first declaration."""
+    """The information of a file about a name: its definition, or else its first declaration."""
 
     name: str
     item: Kernel | Variable
@@ -53,12 +53,12 @@ class _Symbol:
 
     @property
     def strength(self) -> int:
-        """Which of several definitions counts: the strongest."""
+        """The rank of a definition: the strongest definition counts."""
         return {"weak": 2, "common": 1}.get(self.linkage, 3) if self.is_defined else 0
 
 
 class _File:
-    """A file with what it says of names, and what these are called in the program."""
+    """A file with its symbols, and their names in the program."""
 
     def __init__(self, module: Module) -> None:
         self.module = module
@@ -67,7 +67,7 @@ class _File:
         self.changed: dict[str, str] = {}
 
     def name(self, given: dict[tuple[str, str], str], taken: set[str]) -> None:
-        """Calls the names: a name is ``given`` for the whole program, or for a file of one."""
+        """Names the symbols: a name is ``given`` for the whole program, or for one file."""
         file = self.module.source.name
         for name, symbol in self.symbols.items():
             key = name, "" if symbol.linkage else file
@@ -77,7 +77,7 @@ class _File:
         self.changed = {name: new for name, new in self.names.items() if name != new}
 
     def renamed(self, item: Kernel | Variable) -> Kernel | Variable:
-        """An item with the names of the program. Cost: linear if there are others."""
+        """Returns an item with the names of the program. Cost: linear if names change."""
         if not self.changed:
             return item
         name = self.names.get(item.name, item.name)  # variables of functions have none
@@ -108,19 +108,19 @@ class _File:
         return rewritten(kernel)
 
     def text(self, declaration: str) -> str:
-        """A declaration, or a directive, with the names of the program."""
-        return _NAME.sub(lambda found: self.changed.get(found[0], found[0]), declaration)
+        """Returns a declaration, or a directive, with the names of the program."""
+        return _NAME.sub(lambda match: self.changed.get(match[0], match[0]), declaration)
 
     def place(self, words: str) -> Span:
-        """Where words stand first: a name is declared before it is used."""
+        """Returns the first span of words: a name is declared before it is used."""
         source = self.module.source
         text, pattern = blank_comments(source.text), rf"(?<![\w$]){re.escape(words)}(?![\w$])"
-        found = re.search(pattern, text, re.ASCII)
-        return Span(source, *(found.span() if found else (len(text) - 1, len(text))))
+        match = re.search(pattern, text, re.ASCII)
+        return Span(source, *(match.span() if match else (len(text) - 1, len(text))))
 
 
 def _symbols(items: Iterable[ModuleItem]) -> dict[str, _Symbol]:
-    found: dict[str, _Symbol] = {}
+    symbols: dict[str, _Symbol] = {}
     texts = (item.text for item in items if isinstance(item, Directive))
     aliases = {alias[1] for alias in map(_ALIAS.match, texts) if alias}
     for item in items:
@@ -130,11 +130,11 @@ def _symbols(items: Iterable[ModuleItem]) -> dict[str, _Symbol]:
             names, is_defined = [item.name], item.has_body or item.name in aliases
         else:
             names, is_defined = [item.name, *names_of(item)], item.linkage != "extern"
-        # what could not be read is taken for the program's: it costs those that use it
+        # an unread item is taken for the program's: only its users are affected
         linkage = "visible" if isinstance(item, UnreadKernel) else item.linkage
         for name in names:
             symbol = _Symbol(name, item, linkage, is_defined)
-            earlier = found.get(name)
+            earlier = symbols.get(name)
             if earlier is not None:
                 kept, other = (
                     (symbol, earlier)
@@ -142,36 +142,36 @@ def _symbols(items: Iterable[ModuleItem]) -> dict[str, _Symbol]:
                     else (earlier, symbol)
                 )
                 symbol = replace(kept, linkage=kept.linkage or other.linkage)
-            found[name] = symbol
-    return found
+            symbols[name] = symbol
+    return symbols
 
 
 def _own_names(kernel: Kernel) -> frozenset[str]:
-    """The names that mean something of a function's own in its body."""
-    parameters = (one.name for one in (*kernel.parameters, *kernel.results))
+    """Returns the names with a local meaning in a function's body."""
+    parameters = (p.name for p in (*kernel.parameters, *kernel.results))
     names = (kernel.registers, kernel.labels, kernel.branch_tables, kernel.call_lists)
-    return frozenset(one.name for one in kernel.variables).union(parameters, *names)
+    return frozenset(variable.name for variable in kernel.variables).union(parameters, *names)
 
 
 def _linked(files: Sequence[_File]) -> Module:
-    """The program of some files. Raises PtxwcetError (PW122)."""
+    """Returns the program of some files. Raises PtxwcetError (PW122)."""
     given: dict[tuple[str, str], str] = {}
     taken: set[str] = set()
     for file in files:
         file.name(given, taken)
         if file is files[0]:  # functions keep their variables apart in the program, kernels do not
-            kernels = (one for one in file.module.kernels if not isinstance(one, UnreadKernel))
+            kernels = (k for k in file.module.kernels if not isinstance(k, UnreadKernel))
             taken.update(name for kernel in kernels for name in _own_names(kernel))
-    problems = [one for pair in combinations(files, 2) for one in _different_machines(*pair)]
+    problems = [d for pair in combinations(files, 2) for d in _different_machines(*pair)]
     groups: dict[str, list[tuple[_File, _Symbol]]] = {}
     for file in files:
         for name, symbol in file.symbols.items():
             groups.setdefault(file.names[name], []).append((file, symbol))
-    meant = {name: _meant(group, problems) for name, group in groups.items()}
+    meant = {name: _definition(group, problems) for name, group in groups.items()}
     if problems:
         raise PtxwcetError(problems)
     newest = max((file.module.target for file in files), key=lambda name: Target.read(name).order)
-    hidden = [one for pair in permutations(files, 2) for one in _hidden(*pair)]
+    hidden = [d for pair in permutations(files, 2) for d in _hidden(*pair)]
     return replace(
         files[0].module,
         items=tuple(
@@ -179,13 +179,13 @@ def _linked(files: Sequence[_File]) -> Module:
             for file in files
             for item in _items(file, meant, files[0])
         ),
-        warnings=(*hidden, *(one for file in files for one in file.module.warnings)),
+        warnings=(*hidden, *(warning for file in files for warning in file.module.warnings)),
         files=tuple(file.module for file in files),
     )
 
 
 def _hidden(file: _File, other: _File) -> Iterator[Diagnostic]:
-    """Warnings of names that are a file's own, and the program's in another file.
+    """Yields warnings for names that are local to a file, and the program's in another file.
 
     Compilers give them different names, so that the file was probably not made to be linked.
     """
@@ -200,7 +200,7 @@ def _hidden(file: _File, other: _File) -> Iterator[Diagnostic]:
 def _items(
     file: _File, meant: dict[str, tuple[_File, _Symbol]], main: _File
 ) -> Iterator[ModuleItem]:
-    """What of a file is in the program: what is meant by a name, and kernels of the main file."""
+    """Yields a file's items of the program: chosen definitions, and kernels of the main file."""
     for item in file.module.items:
         if isinstance(item, Directive):
             alias = _ALIAS.match(item.text)
@@ -216,48 +216,50 @@ def _items(
 
 
 def _different_machines(first: _File, second: _File) -> Iterator[Diagnostic]:
-    """What of the headers of two files no program can have."""
-    one, two = first.module, second.module
-    if one.address_size != two.address_size:
-        message = f"addresses of {one.address_size} bits and of {two.address_size} in one program"
+    """Yields the conflicts between the headers of two files."""
+    main, other = first.module, second.module
+    if main.address_size != other.address_size:
+        message = (
+            f"addresses of {main.address_size} bits and of {other.address_size} in one program"
+        )
         yield _problem(message, ".address_size", first, second)
-    targets = {Target.read(one.target), Target.read(two.target)}
-    specific = [each for each in targets if each.letter]  # sm_90a runs what is for sm_80, too
+    targets = {Target.read(main.target), Target.read(other.target)}
+    specific = [each for each in targets if each.letter]  # code for sm_80 also runs on sm_90a
     newest = max(each.number for each in targets)
     if len(targets) == 2 and (len(specific) == 2 or any(t.number < newest for t in specific)):
-        message = f"no GPU runs both {one.target} and {two.target}"
+        message = f"no GPU runs both {main.target} and {other.target}"
         yield _problem(message, ".target", first, second)
-    if {*one.target_options} - _DEFAULTS != {*two.target_options} - _DEFAULTS:
+    if {*main.target_options} - _DEFAULTS != {*other.target_options} - _DEFAULTS:
         yield _problem("other options of .target in one program", ".target", first, second)
 
 
-def _meant(
+def _definition(
     group: Sequence[tuple[_File, _Symbol]], problems: list[Diagnostic]
 ) -> tuple[_File, _Symbol]:
-    """What a name of the program stands for; what the files disagree on is added to ``problems``.
+    """Returns the definition of a name in the program; conflicts are added to ``problems``.
 
-    Of several declarations without a definition, the one with the strictest alignment.
+    Without a definition, it is the declaration with the strictest alignment.
     """
 
-    def rank(row: tuple[_File, _Symbol]) -> tuple[int, int]:
-        item = row[1].item
-        if isinstance(item, Kernel) and item.is_entry:  # that of the main file, if it has one
-            return int(row[1].is_defined), 0
-        return row[1].strength, item.alignment if isinstance(item, Variable) else 0
+    def rank(candidate: tuple[_File, _Symbol]) -> tuple[int, int]:
+        item = candidate[1].item
+        if isinstance(item, Kernel) and item.is_entry:  # the main file's, if it has one
+            return int(candidate[1].is_defined), 0
+        return candidate[1].strength, item.alignment if isinstance(item, Variable) else 0
 
     chosen = max(group, key=rank)
-    for row in group:
-        reason = "" if row is chosen else _disagreement(row, chosen)
+    for candidate in group:
+        reason = "" if candidate is chosen else _disagreement(candidate, chosen)
         if reason:
-            (first, symbol), (second, _) = sorted((row, chosen), key=group.index)
+            (first, symbol), (second, _) = sorted((candidate, chosen), key=group.index)
             problems.append(_problem(f"'{symbol.name}' {reason}", symbol.name, first, second))
     return chosen
 
 
-def _disagreement(row: tuple[_File, _Symbol], chosen: tuple[_File, _Symbol]) -> str:
-    """What two files say of a name that cannot both be; empty if they agree."""
-    (_, one), (_, other) = row, chosen
-    mine, theirs = one.item, other.item
+def _disagreement(candidate: tuple[_File, _Symbol], chosen: tuple[_File, _Symbol]) -> str:
+    """Returns why the statements of two files about a name conflict; empty if they agree."""
+    (_, symbol), (_, other) = candidate, chosen
+    mine, theirs = symbol.item, other.item
     if isinstance(mine, Kernel) and isinstance(theirs, Kernel):
         if mine.is_entry != theirs.is_entry:
             return "is a kernel in one file and a function in the other"
@@ -271,7 +273,7 @@ def _disagreement(row: tuple[_File, _Symbol], chosen: tuple[_File, _Symbol]) -> 
         is_alike &= mine.alignment <= theirs.alignment
     else:
         return "is a function in one file and a variable in the other"
-    strengths = one.strength, other.strength
+    strengths = symbol.strength, other.strength
     if strengths == (3, 3):
         return "is defined in both files"
     if not is_alike:
@@ -279,29 +281,29 @@ def _disagreement(row: tuple[_File, _Symbol], chosen: tuple[_File, _Symbol]) -> 
     if sorted(strengths) == [1, 2]:
         return "is .common in one file and .weak in the other"
     is_kernel = isinstance(mine, Kernel) and mine.is_entry and 0 not in strengths
-    if (strengths == (2, 2) or is_kernel) and _content(*row) != _content(*chosen):
+    if (strengths == (2, 2) or is_kernel) and _content(*candidate) != _content(*chosen):
         return "is .weak, and not the same in both files: which of them is used is not known"
     return ""
 
 
 def _shapes(kernel: Kernel) -> list[list[tuple[str, str, int, int]]]:
-    return [[shape_of(one) for one in group] for group in (kernel.results, kernel.parameters)]
+    return [[shape_of(p) for p in group] for group in (kernel.results, kernel.parameters)]
 
 
 def _content(file: _File, symbol: _Symbol) -> object:
-    """What a definition is, apart from its places: equal for equal ones of two files."""
+    """Returns a definition without its places, for comparison between two files."""
     item = file.renamed(symbol.item)
     if isinstance(item, Variable):
         return item.declaration
     body = [
-        (one.mnemonic, one.guard, one.operands, one.reads, one.writes, one.targets, one.callee)
-        for one in item.instructions
+        (i.mnemonic, i.guard, i.operands, i.reads, i.writes, i.targets, i.callee)
+        for i in item.instructions
     ]
     return body, item.labels, item.variables, item.call_lists, item.performance
 
 
 def _problem(message: str, words: str, first: _File, second: _File) -> Diagnostic:
-    """PW122, where the second file has some words, with the place in the first."""
+    """Returns PW122 at some words in the second file, with the place in the first."""
     place = first.place(words)
     note = f"{place}: {' '.join(place.source.line_text(place.line).split())}"
     return Diagnostic("PW122", message, second.place(words), (note,), _HELP)

@@ -1,10 +1,10 @@
-"""Literals and constant expressions: their exact values (PTX ISA, "Constants").
+"""Evaluates literals and constant expressions exactly (PTX ISA, "Constants").
 
 Integer constants are 64 bits wide: signed unless they carry ``U`` or do not fit a signed word, and
 an operation is unsigned when an operand is; ``~`` and ``%`` always are. Floats are IEEE double
 unless spelled ``0f...``, and do not mix with integers. The rules are those by which ptxas folds
-(``tests/oracle/constant_folding.py`` compares). The manual gives results of ``&``, ``|``,
-``^``, ``%`` and ``?:`` another sign: where a value depends on it, there is no value.
+(``tests/oracle/constant_folding.py`` compares). The manual gives results of ``&``, ``|``, ``^``,
+``%`` and ``?:`` another sign: a value that depends on it is undefined.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class LiteralError(ValueError):
 
 
 def integer_value(text: str) -> int:
-    """The value of an integer literal spelled as the grammar's INT; LiteralError above 64 bits."""
+    """Returns the value of a literal of the grammar's INT; LiteralError above 64 bits."""
     digits = text.rstrip("U").lower()
     if len(digits) > _LONGEST_INTEGER and len(digits.lstrip("0xb")) > _LONGEST_INTEGER:
         raise LiteralError(f"constant {text[:20]}... does not fit 64 bits")
@@ -51,7 +51,7 @@ def integer_value(text: str) -> int:
 
 
 def float_value(text: str) -> float:
-    """The value of a float literal: decimal, ``0f`` + 8 hex digits or ``0d`` + 16.
+    """Returns the value of a float literal: decimal, ``0f`` + 8 hex digits or ``0d`` + 16.
 
     Raises LiteralError for a decimal above the largest double or below the smallest normal one.
     Every NaN is the object ``math.nan``, so that equal literals compare equal.
@@ -68,12 +68,12 @@ def float_value(text: str) -> float:
 
 
 def immediate(kind: str, text: str) -> Immediate:
-    """The immediate of a literal of terminal ``kind``: INT, FLOAT, HEXFLOAT or HEXDOUBLE."""
+    """Returns the immediate of a literal of terminal ``kind``: INT, FLOAT, HEXFLOAT, HEXDOUBLE."""
     return Immediate(integer_value(text) if kind == "INT" else float_value(text), text)
 
 
 def negated(operand: Operand) -> Immediate:
-    """Minus a literal, whose sign its text then has."""
+    """Negates a literal; its text gets the sign."""
     assert isinstance(operand, Immediate)
     value, text = operand.value, operand.text
     if isinstance(value, int):
@@ -84,7 +84,7 @@ def negated(operand: Operand) -> Immediate:
 
 
 def literal_of(node: Node) -> tuple[Token | None, bool]:
-    """The literal that a node is, and whether it is minus that literal; None for anything else."""
+    """Returns the literal of a node, or None, and whether the node is minus that literal."""
     negative = is_tree(node, "unary_minus")
     if negative:
         assert isinstance(node, Tree)
@@ -94,9 +94,9 @@ def literal_of(node: Node) -> tuple[Token | None, bool]:
 
 
 def fixed_immediate(value: int | float) -> Immediate:
-    """A folded constant expression; its text is the value, which ptxas reads alike.
+    """Returns a folded constant expression; its text is the value, which ptxas reads alike.
 
-    Integers get a sign: an operand of 64 bits or fewer does not tell it.
+    Integers get a sign: an operand of 64 bits or fewer does not determine it.
     """
     if isinstance(value, int):
         value = signed(value)
@@ -106,9 +106,9 @@ def fixed_immediate(value: int | float) -> Immediate:
 
 
 def evaluate(node: Node) -> int | float:
-    """The value of an ``expression`` of the grammar. Cost: linear.
+    """Returns the value of an ``expression`` of the grammar. Cost: linear.
 
-    Raises LiteralError where there is none, or where the manual and ptxas disagree about it.
+    Raises LiteralError for an undefined value, or one on which the manual and ptxas disagree.
     """
     value, _ = _evaluate(node, _PTXAS)
     if isinstance(value, int) and (value - int(_evaluate(node, _MANUAL)[0])) & _MASK:
@@ -119,13 +119,13 @@ def evaluate(node: Node) -> int | float:
 _Value = tuple[int | float, bool]  # the value, and whether it is unsigned
 
 _PTXAS = {"%": True}
-"""Operators whose results have one sign whatever their operands have: whether it is unsigned."""
+"""The operators whose results have a fixed sign for any operands: whether it is unsigned."""
 
 _MANUAL = {"%": False, "&": True, "|": True, "^": True}
 
 
 def _evaluate(root: Node, signs: Mapping[str, bool]) -> _Value:
-    """Postorder with an explicit stack, because nesting depth is the input's choice."""
+    """Evaluates in postorder with an explicit stack, because inputs may nest deeply."""
     stack: list[tuple[Node, bool]] = [(root, False)]
     values: list[_Value] = []
     while stack:
@@ -177,7 +177,7 @@ def _reduce(node: Tree[Token], values: list[_Value], signs: Mapping[str, bool]) 
 def _conditional(
     condition: _Value, first: _Value, second: _Value, signs: Mapping[str, bool]
 ) -> _Value:
-    """ptxas keeps the sign of the side that is chosen, the manual converts both to one."""
+    """Evaluates ``?:``: ptxas keeps the sign of the chosen side, the manual converts both."""
     if any(isinstance(value, float) for value, _ in (condition, first, second)):
         raise LiteralError("operator ?: on a float constant")
     value, unsigned = first if condition[0] else second
@@ -265,7 +265,7 @@ def _unary(node: Tree[Token], operand: _Value) -> _Value:
 
 
 def signed(value: int) -> int:
-    """The 64 bits of an integer as a signed number."""
+    """Returns the 64 bits of an integer as a signed number."""
     return _wrap(value, unsigned=False)[0]
 
 
@@ -289,4 +289,4 @@ LITERAL = re.compile(
     )""",
     re.VERBOSE | re.ASCII,
 )
-"""One literal, without a sign; must agree with the grammar's terminals (a test compares)."""
+"""A literal without a sign; must agree with the grammar's terminals (a test compares)."""

@@ -1,4 +1,4 @@
-"""Source lines: what ``.loc`` directives say, and the inlining behind them."""
+"""Reads source lines: the content of ``.loc`` directives, and the inlining that they describe."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ _PLAIN = re.compile(
 
 @dataclass(slots=True)
 class LocationCache:
-    """What the ``.loc`` directives of a file say. It may have one an instruction."""
+    """The content of the ``.loc`` directives of a file; each instruction may have one."""
 
     _read: dict[str, tuple[list[int], Directive]] = field(default_factory=dict)
 
     def read(self, text: str) -> tuple[list[int], Directive]:
-        """The integers of the directive, and how to print it.
+        """Returns the integers of the directive, and its printed form.
 
-        Raises lark.UnexpectedInput. Cost: about 3 microseconds, but for odd spellings.
+        Raises lark.UnexpectedInput. Cost: about 3 microseconds, except for unusual spellings.
         """
-        found = self._read.get(text)
-        if found is None:
+        content = self._read.get(text)
+        if content is None:
             plain = _PLAIN.match(text)
             if plain is None:
                 tree = parse_rule(text, "declaration")
-                numbers = [integer_value(one) for one in tokens(tree) if one.type == "INT"]
+                numbers = [integer_value(token) for token in tokens(tree) if token.type == "INT"]
                 line = canonical(text)
             else:
                 numbers = [int(number) for number in plain.groups() if number is not None]
                 line = text.replace("\t", " ")
-            found = self._read[text] = numbers, Directive(".loc", line)
-        return found
+            content = self._read[text] = numbers, Directive(".loc", line)
+        return content
 
 
 @dataclass(slots=True)
 class Locations:
-    """The ``.loc`` directives of one function; ``files`` are the names that ``.file`` gives,
-    each with what to call it.
+    """The ``.loc`` directives of one function; ``files`` are the ``.file`` names, with readable
+    ones.
 
     ``known`` maps the texts seen so far to their meaning; the parser's inner loop reads it.
     """
@@ -62,18 +62,18 @@ class Locations:
     _places: dict[tuple[int, int, int], SourceLocation] = field(default_factory=dict)
 
     def read(self, text: str) -> tuple[Origin, Directive]:
-        """What the directive means for the instructions behind it, and how to print it.
+        """Returns the origin of the instructions after the directive, and its printed form.
 
         Raises lark.UnexpectedInput, LiteralError.
         """
         numbers, directive = self.cache.read(text)
-        found = self.known[text] = Origin(self.source, self._location(numbers)), directive
-        return found
+        meaning = self.known[text] = Origin(self.source, self._location(numbers)), directive
+        return meaning
 
     def _location(self, numbers: list[int]) -> SourceLocation:
-        """From file, line, column and, behind them, those of the place that it was inlined at.
+        """Returns the location for file, line and column, followed by the place of inlining.
 
-        That place is one that an earlier ``.loc`` named; if it was inlined too, the chain goes on.
+        An earlier ``.loc`` named that place; if it was inlined too, the chain continues.
         """
         outer: SourceLocation | None = None
         if len(numbers) > 3:

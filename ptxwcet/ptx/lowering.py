@@ -1,9 +1,9 @@
-"""From the syntax tree of one instruction to its :class:`InstructionForm`.
+"""Lowers one instruction's syntax tree to its :class:`InstructionForm`.
 
-The form is built for one combination of operand syntax and kinds of names (register, variable
-...); instructions of the same shape share it. Names and literals are numbered in textual order:
-these are the slots. Everything that ptxas calls a mismatch of arguments and that depends on the
-shape alone is refused here.
+The form is built for one combination of operand syntax and kinds of names (register, variable ...);
+instructions of the same shape share it. Names and literals are numbered in textual order: these are
+the slots. All mismatches of arguments that ptxas reports and that depend only on the shape are
+refused here.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from ptxwcet.support.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class LoweredForm:
-    """A form with what is needed to make instructions of it.
+    """A form with all data needed to make instructions of it.
 
-    ``permitted`` are the forms that its operands have to fit one of; none where the opcode is not
+    ``permitted`` are the forms that its operands may fit; empty if the opcode is not
     judged. ``literals`` are the literals of the statement that it was built from, in slot order;
-    ``shareable`` is False if their values are part of the form (constant expressions).
-    ``members`` lists (slot, member) of vector registers: their names are appended to the slots.
-    ``functions`` are the slots of operands that are names of functions.
-    ``shared``: types of names found to fit, whatever the integer literals are; None if these count.
-    ``target_slot`` and ``table_slot`` are the label of a branch and the table of brx.idx, or -1.
+    ``shareable`` is False if their values are part of the form (constant expressions). ``members``
+    lists (slot, member) of vector registers: their names are appended to the slots. ``functions``
+    are the slots of operands that are names of functions. ``shared``: the types of names that fit,
+    for any integer literals; None if these matter. ``target_slot`` and ``table_slot`` are the label
+    of a branch and the table of brx.idx, or -1.
     """
 
     form: InstructionForm
@@ -53,7 +53,7 @@ class LoweredForm:
 
     @property
     def is_plain(self) -> bool:
-        """Whether resolved names in textual order are all that an instruction needs."""
+        """True if an instruction needs only resolved names in textual order."""
         return not self.members and self.target_slot < 0 and self.table_slot < 0
 
 
@@ -68,11 +68,11 @@ class Statement:
 
 
 def lower(statement: Statement, kinds: Sequence[str], target: Target) -> LoweredForm:
-    """The form of an instruction. ``kinds``: the kind of each name of the operands, in order.
-    ``target``: of the file.
+    """Returns the form of an instruction. ``kinds``: the kind of each operand name, in order.
 
-    Raises LoweringError for a wrong number of operands, an undeclared name, a destination that
-    cannot be written and the like, LiteralError for constants without a value. Cost: linear.
+    ``target`` is the file's. Raises LoweringError for a wrong number of operands, an undeclared
+    name, a destination that cannot be written and the like, LiteralError for constants without a
+    value. Cost: linear.
     """
     opcode, modifiers, permitted = _decoded(statement.mnemonic)
     literals_count = depends_on_literals(permitted)
@@ -115,9 +115,9 @@ def lower(statement: Statement, kinds: Sequence[str], target: Target) -> Lowered
 
 @lru_cache(maxsize=4096)
 def _decoded(mnemonic: str) -> tuple[Opcode | None, tuple[str, ...], tuple[Form, ...]]:
-    """Opcode, modifiers and the forms that have them. Raises LoweringError.
+    """Returns opcode, modifiers and the forms that have them. Raises LoweringError.
 
-    Many shapes share a mnemonic; the bound is on what a file of nonsense can keep in memory.
+    Many shapes share a mnemonic; the bound limits the memory of a file of nonsense.
     """
     words = mnemonic.split(".")
     opcode, count = find_opcode(words)
@@ -185,7 +185,7 @@ def _check_target(
     operands: Sequence[Node],
     target: Target,
 ) -> None:
-    """Raises LoweringError where ``.version`` or ``.target`` are too old for an instruction."""
+    """Raises LoweringError if ``.version`` or ``.target`` is too old for an instruction."""
     count = len(operands) if opcode.control is ControlEffect.NONE else 0
     marks = "|" * any(is_tree(operand, "pair") for operand in operands)
     marks += "_" * any(isinstance(node, Token) and node.type == "SINK" for node in operands)
@@ -204,10 +204,10 @@ def check_operands(
     types: Mapping[str, str],
     spaces: Mapping[str, str],
 ) -> OperandRefusal | None:
-    """Why the operands do not fit the instruction. ``types``: of each register by unique name,
-    ``spaces``: of each variable.
+    """Returns why the operands do not fit the instruction. ``types`` has each register's by unique
+    name, ``spaces`` each variable's.
 
-    Cost: linear in the operands; callers ask once for each text of literals and types.
+    Cost: linear in the operands; callers use it once for each text of literals and types.
     """
     if not lowered.permitted:
         return None
@@ -227,13 +227,13 @@ def _check_count(statement: Statement, opcode: Opcode | None) -> None:
 
 
 def written_operands(statement: Statement) -> int:
-    """How many leading operands of an instruction are written; all of a call count so."""
+    """Returns the number of leading operands that are written; for a call all of them."""
     opcode, _ = find_opcode(statement.mnemonic.split("."))
     return len(statement.operands) if statement.is_call else _destinations(statement, opcode)
 
 
 def _destinations(statement: Statement, opcode: Opcode | None) -> int:
-    """How many leading operands are written. An address is never a destination register."""
+    """Returns the number of leading operands that are written; never an address."""
     if opcode is None:
         return 0
     before_address = 0

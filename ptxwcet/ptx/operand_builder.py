@@ -1,4 +1,4 @@
-"""Operands of one instruction: templates that make them, and the roles of the registers in them."""
+"""Builds the operands of one instruction: their templates, and the roles of their registers."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class LoweringError(Exception):
 
 @dataclass(slots=True)
 class OperandBuilder:
-    """Walks operands in textual order, numbering slots and collecting roles."""
+    """The traversal of operands in textual order, which numbers slots and collects roles."""
 
     kinds: Sequence[str]
     opcode: Opcode | None
@@ -78,10 +78,10 @@ class OperandBuilder:
     table_slot: int = -1
     callee_slot: int = -1
     _used: int = 0
-    _inside: bool = False  # of an address or a vector, where ptxas looks less closely
+    _inside: bool = False  # in an address or a vector, where ptxas checks less
 
     def operands(self, nodes: Sequence[Node], destinations: int) -> tuple[Template, ...]:
-        """Templates of the operands, the first ``destinations`` of which are written."""
+        """Returns templates of the operands; the first ``destinations`` are written."""
         control = ControlEffect.NONE if self.opcode is None else self.opcode.control
         if control is ControlEffect.BRANCH:
             return (self._target(nodes[0]),)
@@ -98,7 +98,7 @@ class OperandBuilder:
         return tuple(templates)
 
     def call(self, nodes: Sequence[Node]) -> tuple[Template, ...]:
-        """Templates of results, callee, arguments and prototype of a call."""
+        """Returns templates of results, callee, arguments and prototype of a call."""
         templates: list[Template] = []
         seen_callee = False
         for node in nodes:
@@ -121,7 +121,7 @@ class OperandBuilder:
         return slot + self.first_slot, self.kinds[slot]
 
     def _slot_of(self, token: Token, kinds: str, error: tuple[str, str], remedy: str = "") -> int:
-        """The slot of a name of one of some kinds. Raises LoweringError: code and message."""
+        """Returns the slot of a name of one of some kinds. Raises LoweringError: code, message."""
         slot, kind = self._next()
         if kind not in kinds:
             raise LoweringError(*error, token, remedy or None)
@@ -188,7 +188,7 @@ class OperandBuilder:
                     raise LoweringError("PW108", "'_|_' throws everything away")
                 first, second = (self._operand(c, reads, writes) for c in children)
                 if writes and not self.pairs and _is_sink(children[1]):
-                    return first  # ptxas takes `a|_` for `a` where there is one result
+                    return first  # ptxas takes `a|_` for `a` if it has one result
                 return partial(_of_parts, Pair, (first, second))
             case "bracket":
                 return self._bracket(children)
@@ -264,7 +264,7 @@ class OperandBuilder:
     def _vector_register(
         self, slot: int, width: int, member: str, roles: tuple[bool, bool]
     ) -> Template:
-        """A vector register; each member has a slot of its own, behind those of written names."""
+        """Returns a vector register; members have slots of their own, after all written names."""
         wanted = [_SAME_MEMBER.get(member, member)] if member else scopes.MEMBERS[:width]
         places = []
         for name in wanted:
@@ -291,7 +291,7 @@ class OperandBuilder:
         return partial(_special_register, slot, suffix)
 
     def _within(self, read: Callable[[Node], Template], nodes: Sequence[Node]) -> list[Template]:
-        """Templates of what stands in braces or brackets."""
+        """Returns templates of the nodes in braces or brackets."""
         self._inside = True
         parts = [read(node) for node in nodes]
         self._inside = False
@@ -387,7 +387,7 @@ def _is_sink(node: Node) -> bool:
 
 
 def _plain_name(node: Node) -> Token:
-    """The name that a label operand consists of. Raises LoweringError."""
+    """Returns the name of a label operand. Raises LoweringError."""
     if not is_tree(node, "plain"):
         raise LoweringError("PW106", "a label is expected here", first_token(node))
     return first_token(node)
@@ -455,13 +455,13 @@ def _symbol_and_offset(symbol: Operand, offset: Operand) -> SymbolRef:
 
 
 def _integer(value: Operand) -> int:
-    """The value of an integer immediate as a distance: 64 bits with a sign."""
+    """Returns an integer immediate as a distance: 64 bits with a sign."""
     assert isinstance(value, Immediate)
     return signed(int(value.value))
 
 
 def _element(array: Operand, index: Operand) -> Element:
-    """``array[index]``."""
+    """Returns ``array[index]``."""
     assert isinstance(array, SymbolRef)
     assert isinstance(index, Address)
     return Element(array, index)

@@ -1,8 +1,8 @@
-"""PTX text to IR: :func:`parse_module`.
+"""Parses PTX text to IR: :func:`parse_module`.
 
 The text is split into items and statements by regular expressions; Lark parses each distinct shape
-(see :mod:`ptxwcet.ptx.body`); names are resolved by scope while statements are read. After an
-error the parser goes on at the next statement, so that one run reports the errors of a whole file.
+(see :mod:`ptxwcet.ptx.body`); names are resolved by scope while statements are read. After an error
+the parser continues at the next statement, so that one run reports the errors of a whole file.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ from ptxwcet.support.source import WHOLE_PATH, SourceFile, Span, readable_paths
 
 
 def parse_module(source: SourceFile) -> Module:
-    """The IR of a PTX file.
+    """Returns the IR of a PTX file.
 
-    Raises PtxwcetError with all errors found, at most ``MOST_PROBLEMS``. Opcodes without a row are
-    no error here: see :func:`ptxwcet.ir.kernel.unknown_instructions`. Cost: linear; see
-    ``benchmarks/bench_parse.py`` for instructions a second.
+    Raises PtxwcetError with all errors, at most ``MOST_PROBLEMS``. Opcodes without a row are no
+    errors here: see :func:`ptxwcet.ir.kernel.unknown_instructions`. Cost: linear; see
+    ``benchmarks/bench_parse.py`` for instructions per second.
     """
     problems = Problems(source)
     with _without_collector():
@@ -85,10 +85,10 @@ def parse_module(source: SourceFile) -> Module:
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """No cyclic garbage collection meanwhile: nothing of what is built here is garbage.
+    """Suspends cyclic garbage collection: none of the objects built here is garbage.
 
     Freezing and unfreezing moves the new objects to the oldest generation at no cost; without it
-    the next allocation would traverse them all. Left alone if someone else froze objects.
+    the next allocation would traverse them all. Omitted if other code froze objects.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -118,7 +118,7 @@ _NEXT_ITEM = re.compile(
 
 
 class ModuleReader:
-    """Reads the items of one file in order."""
+    """The reader of the items of one file in order."""
 
     def __init__(self, source: SourceFile, problems: Problems) -> None:
         self.source = source
@@ -134,7 +134,7 @@ class ModuleReader:
         self.entries: set[str] = set()
 
     def read(self) -> Module:
-        """The module, as far as it can be read; errors go to ``problems``."""
+        """Returns the module, as far as it can be read; errors go to ``problems``."""
         unclosed = statements.unclosed_comment(self.text)
         stray = statements.stray_character(self.text)
         if stray >= 0:
@@ -166,7 +166,7 @@ class ModuleReader:
         )
 
     def _item(self, start: int) -> int:
-        """One item; returns where to go on."""
+        """Reads one item; returns the offset to continue at."""
         text = self.text
         if text.startswith(".section", start):
             return self._section(start)
@@ -186,26 +186,26 @@ class ModuleReader:
         return self._parse_item(start, end)
 
     def _section(self, start: int) -> int:
-        """Debug data: kept as text."""
-        found = section_pattern().match(self.text, start)
-        end = start + len(".section") if found is None else found.end()
-        if found is not None and self.text[end : end + 1] == "}":
+        """Reads debug data, which is kept as text."""
+        match = section_pattern().match(self.text, start)
+        end = start + len(".section") if match is None else match.end()
+        if match is not None and self.text[end : end + 1] == "}":
             self.items.append(Directive(".section", self.text[start : end + 1]))
             return end + 1
         self.problems.add("PW101", "unexpected text in a section", (end, end + 1))
         return self._next_item(end)
 
     def _next_item(self, start: int) -> int:
-        """The next line from ``start`` on that begins like an item; the end of the text if none."""
-        found = _NEXT_ITEM.search(self.text, start)
-        return len(self.text) if found is None else found.start(1)
+        """Returns the next line from ``start`` on that begins like an item, else the text's end."""
+        match = _NEXT_ITEM.search(self.text, start)
+        return len(self.text) if match is None else match.start(1)
 
     def _is_after_prototype(self) -> bool:
         last = self.items[-1] if self.items else None
         return isinstance(last, Kernel) and not last.has_body
 
     def _cut_off_body(self, start: int) -> int:
-        """A body behind ``;``: the semicolon made a prototype of the head."""
+        """Reads a body after ``;``: the semicolon made the head a prototype."""
         semicolon = len(self.text[:start].rstrip()) - 1
         place = (semicolon, semicolon + 1)
         help_text = "performance directives end without ';'"
@@ -216,12 +216,12 @@ class ModuleReader:
         return statements.matching_brace(self.text, start)
 
     def _misplaced(self, start: int, end: int) -> int:
-        """Something that begins no item, or an item without end."""
+        """Reads text that begins no item, or an item without end."""
         resume = self._next_item(start + 1)
         if self.text[start] == ".":
             return self._parse_item(start, min(end, resume), resume)
-        found = re.compile(r"[\w$%.]+|\S").match(self.text, start)
-        word = found.group() if found else ""
+        match = re.compile(r"[\w$%.]+|\S").match(self.text, start)
+        word = match.group() if match else ""
         help_text = "a '}' too many above?" if word == "}" else ""
         place = (start, start + len(word))
         self.problems.add("PW101", f"unexpected '{word[:40]}' outside a function", place, help_text)
@@ -252,7 +252,7 @@ class ModuleReader:
         self.items.append(Directive(f".{tree.data}", canonical(text)))
 
     def _alias(self, alias: Token, function: Token, start: int) -> None:
-        """An ``.alias`` makes the first function, which has no body, another name of the second."""
+        """Makes the first function, which has no body, another name of the second (``.alias``)."""
         place = (start + (alias.start_pos or 0), start + (function.end_pos or 0))
         mine, theirs = self.heads.get(alias), self.heads.get(function)
         reason = ""
@@ -311,7 +311,7 @@ class ModuleReader:
     # --- functions ---
 
     def _function(self, start: int, keyword_end: int) -> int:
-        """A definition or a prototype; returns the offset behind it."""
+        """Reads a definition or a prototype; returns the offset past it."""
         end = head_end(self.text, keyword_end)
         try:
             return self._read_function(start, end)
@@ -321,9 +321,9 @@ class ModuleReader:
             return self._unread(start, keyword_end, end, error)
 
     def _unread(self, start: int, keyword_end: int, end: int, error: Exception) -> int:
-        """A function whose reading is a bug of ours: it is kept by name, and the others are read.
+        """Keeps a function by name if reading it is a bug of ours; the others are still read.
 
-        Raises ``error`` if there is no name.
+        Raises ``error`` without a name.
         """
         text = self.text
         name = function_name(text[keyword_end:end])
@@ -345,7 +345,7 @@ class ModuleReader:
         return resume
 
     def _read_function(self, start: int, end: int) -> int:
-        """The function whose head ends at ``end``; returns the offset behind it."""
+        """Reads the function whose head ends at ``end``; returns the offset past it."""
         text = self.text
         has_body = text[end : end + 1] == "{"
         resume = end + 1 if text[end : end + 1] == ";" else end
@@ -392,7 +392,7 @@ class ModuleReader:
         self.context.module.declare(name, scopes.FUNCTION)
 
     def _check_head(self, head: FunctionHead, place: tuple[int, int], has_body: bool) -> None:
-        """The head against an earlier one of the function, and its directives together."""
+        """Checks the head against an earlier one of the function, and its directives together."""
         name, signature = head.name.name, Signature.of(head)
         earlier = self.signatures.setdefault(name, signature)
         reason = signature.conflict(earlier, has_body=has_body)
@@ -463,7 +463,7 @@ class ModuleReader:
 
 
 def _with_readable_names(items: Sequence[ModuleItem]) -> tuple[ModuleItem, ...]:
-    """The items, kernels and functions with the names that people know them by."""
+    """Returns the items; kernels and functions have their readable names."""
     readable = readable_names(item.name for item in items if isinstance(item, Kernel))
     return tuple(
         item.called(readable[item.name])
@@ -474,16 +474,16 @@ def _with_readable_names(items: Sequence[ModuleItem]) -> tuple[ModuleItem, ...]:
 
 
 def _file_names(source: SourceFile) -> dict[int, tuple[str, str]]:
-    """The names that ``.file`` gives, each with what else to call it: not as another file.
+    """Returns the names in ``.file``, each with a readable name unless it is another file's.
 
-    What a linked file calls by no whole path may be another file than that which others call so: it
+    A relative path in a linked file may be a different file with the same path in another one: it
     is ``b.ptx::kernel.cu``.
     """
-    files, known, before = _paths(source), list[str](), source.before
+    files, others, before = _paths(source), list[str](), source.before
     while before is not None:
-        known += _paths(before).values()
+        others += _paths(before).values()
         before = before.before
-    readable = readable_paths((*files.values(), *known))
+    readable = readable_paths((*files.values(), *others))
     return {
         number: (file, "" if readable[file] == file else readable[file])
         for number, file in files.items()
@@ -491,7 +491,7 @@ def _file_names(source: SourceFile) -> dict[int, tuple[str, str]]:
 
 
 def _paths(source: SourceFile) -> dict[int, str]:
-    """The files of ``.file`` by number; nvcc writes it behind the code that refers to it."""
+    """Returns the files of ``.file`` by number; nvcc writes it after the code that refers to it."""
     files, text = {}, source.text
     for match in _FILE_NUMBER.finditer(text):
         before = text[max(0, match.start() - _LONGEST_INDENT) : match.start()]
@@ -506,9 +506,9 @@ def _paths(source: SourceFile) -> dict[int, str]:
 
 def _warnings(source: SourceFile, header: Header) -> tuple[Diagnostic, ...]:
     warnings = []
-    found = None if source.text.isascii() else re.search(r"[^\x00-\x7f]+", source.text)
-    if found is not None:
-        span = Span(source, found.start(), found.end())
+    match = None if source.text.isascii() else re.search(r"[^\x00-\x7f]+", source.text)
+    if match is not None:
+        span = Span(source, match.start(), match.end())
         message = "a character outside ASCII: ptxas refuses the file"
         warnings.append(Diagnostic("PW116", message, span, severity=Severity.WARNING))
     if header.version > NEWEST:
@@ -519,7 +519,7 @@ def _warnings(source: SourceFile, header: Header) -> tuple[Diagnostic, ...]:
 
 
 def _carry_flag(instructions: Sequence[Instruction]) -> dict[str, str]:
-    """The type of the carry flag, where an instruction reads or writes it."""
+    """Returns the type of the carry flag, if an instruction reads or writes it."""
     forms = {instruction.form for instruction in instructions}
     is_used = any(CARRY in (*form.implicit_reads, *form.implicit_writes) for form in forms)
     return {CARRY: "pred"} if is_used else {}

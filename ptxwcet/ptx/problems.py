@@ -1,4 +1,4 @@
-"""Diagnostics of the parser: collecting them, and what to say about each kind of syntax error."""
+"""Collects the parser's diagnostics, and words each kind of syntax error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import SourceFile, Span
 
 MOST_PROBLEMS = 20
-"""Diagnostics kept for one file: enough to work on, little enough to read."""
+"""The limit of diagnostics for one file: enough to work on, few enough to read."""
 
 _WORD = re.compile(r"[.@]?[A-Za-z0-9_$%]+|\S", re.ASCII)
 _BAD_NUMBER = re.compile(r"-?\.?[0-9][A-Za-z0-9_.]*", re.ASCII)
@@ -27,28 +27,26 @@ class TooManyProblemsError(Exception):
 
 @dataclass(slots=True)
 class Problems:
-    """The errors found in one file so far."""
+    """The errors in one file so far."""
 
     source: SourceFile
     found: list[Diagnostic] = field(default_factory=list)
 
     def in_order(self) -> list[Diagnostic]:
-        """The errors by their place in the file.
+        """Returns the errors by their place in the file.
 
-        A file that is cut off breaks its last statement too: only the cut is told.
+        A truncated file breaks its last statement too: then only the truncation is reported.
         """
-        cut = max(
-            (one.span.end for one in self.found if one.code == "PW111" and one.span), default=0
-        )
+        cut = max((e.span.end for e in self.found if e.code == "PW111" and e.span), default=0)
         told = [
             diagnostic
             for diagnostic in self.found
             if not (diagnostic.code != "PW111" and diagnostic.span and diagnostic.span.end == cut)
         ]
-        return sorted(told, key=lambda found: found.span.start if found.span else 0)
+        return sorted(told, key=lambda error: error.span.start if error.span else 0)
 
     def add(self, code: str, message: str, place: tuple[int, int], help_text: str = "") -> None:
-        """One error at ``place`` (start and end offset). Raises TooManyProblemsError at the cap."""
+        """Adds an error at ``place`` (start, end). Raises TooManyProblemsError at the cap."""
         start, end = place
         span = Span(self.source, start, max(end, start + 1))
         self.found.append(Diagnostic(code, message, span, help=help_text or None))
@@ -56,7 +54,7 @@ class Problems:
             raise TooManyProblemsError
 
     def add_unread(self, error: UnexpectedInput | LiteralError, start: int, end: int) -> int:
-        """What keeps the text at a place from being read; returns the offset at fault."""
+        """Reports why the text at a place cannot be read; returns the offset at fault."""
         if isinstance(error, LiteralError):
             self.add("PW107", str(error), (start, end))
             return end
@@ -65,7 +63,7 @@ class Problems:
         word = _WORD.match(text, fault)
         place = fault, word.end() if word else fault + 1
         if code == "PW102":
-            last = max(0, len(text[:fault].rstrip()) - 1)  # of what is no white space
+            last = max(0, len(text[:fault].rstrip()) - 1)  # the last character before white space
             place = last, last + 1
         self.add(code, message, place, help_text)
         return fault
@@ -90,7 +88,7 @@ def _expected(error: UnexpectedInput) -> set[str]:
 def _explain(
     text: str, statement: tuple[int, int], offset: int, error: UnexpectedInput
 ) -> tuple[str, str, str]:
-    """Code, message and help for a syntax error at ``offset`` of a statement."""
+    """Returns code, message and help for a syntax error at ``offset`` of a statement."""
     expected = _expected(error)
     word_match = _WORD.match(text, offset)
     word = word_match.group() if word_match and offset < statement[1] else ""
@@ -123,7 +121,7 @@ def _wanted(expected: set[str]) -> str:
 
 
 def _broken_number(text: str, begin: int, offset: int) -> str | None:
-    """The malformed literal that ends in or begins at ``offset``, None if there is none."""
+    """Returns the malformed literal that ends in or begins at ``offset``, or None."""
     start = offset
     while start > begin and (text[start - 1].isalnum() or text[start - 1] in "._$%"):
         start -= 1

@@ -1,4 +1,4 @@
-"""Reading a PTX file from disk: one clear diagnostic for what cannot be PTX text."""
+"""Reads a PTX file from disk, with one clear diagnostic for anything but PTX text."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _MARKS = (
 )
 _AS_TEXT = "save it as plain ASCII text"
 _HELP = {
-    what: "take the PTX out with 'cuobjdump -xptx all FILE'; a cubin holds machine code only"
-    for _, what in _MARKS[2:]
+    kind: "take the PTX out with 'cuobjdump -xptx all FILE'; a cubin holds machine code only"
+    for _, kind in _MARKS[2:]
 }
 
 
 def read_source(path: str | os.PathLike[str]) -> SourceFile:
-    """The text of the file at ``path``; diagnostics print the path as given.
+    """Returns the text of the file at ``path``; diagnostics print the path as given.
 
-    Raises PtxwcetError (PW112) for a file that cannot be read, is no regular file, is larger than
-    64 MiB, is empty, binary, or in another encoding than UTF-8. Cost: linear in the size.
+    Raises PtxwcetError (PW112) for a file that cannot be read, is not a regular file, is larger
+    than 64 MiB, is empty, binary, or in another encoding than UTF-8. Cost: linear in the size.
     """
     name = os.fspath(path)
     try:
@@ -40,7 +40,7 @@ def read_source(path: str | os.PathLike[str]) -> SourceFile:
 
 
 def read_stream(stream: IO[bytes], name: str) -> SourceFile:
-    """The text of a stream, which is called ``name``. Raises PtxwcetError (PW112)."""
+    """Returns the text of a stream, which is called ``name``. Raises PtxwcetError (PW112)."""
     data = read_at_most(stream, MOST_TEXT_BYTES)
     if len(data) > MOST_TEXT_BYTES:
         raise _refused(f"'{name}' is larger than {MOST_TEXT_BYTES >> 20} MiB", None)
@@ -48,7 +48,7 @@ def read_stream(stream: IO[bytes], name: str) -> SourceFile:
 
 
 def _source(name: str, data: bytes) -> SourceFile:
-    """The text of these bytes. Raises PtxwcetError (PW112)."""
+    """Returns the text of these bytes. Raises PtxwcetError (PW112)."""
     if not data.strip():
         raise _refused(f"'{name}' is empty", "PTX is made with 'nvcc -ptx kernel.cu'")
     for mark, file_kind in _MARKS:

@@ -1,9 +1,9 @@
-"""Names and block scopes of a function.
+"""Resolves the names of a function by block scopes.
 
 PTX scopes registers, variables and labels by ``{ }``. A name declared in an inner scope gets the
 unique name ``spelling@n``, n being the scope's number within the function. A register or variable
-must be declared before its use; a label may follow its use. Labels live beside the registers of a
-``.reg %r<n>`` range (``%r1:`` is legal), but not beside names declared one by one.
+must be declared before its use; a label may follow its use. Labels can coexist with the registers
+of a ``.reg %r<n>`` range (``%r1:`` is legal), but not with individually declared names.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from ptxwcet.support.records import dataclass
 
 VARIABLE, FUNCTION, TABLE, PROTOTYPE = "y", "f", "t", "o"
 REGISTER, SPECIAL, SINK, CONSTANT, UNKNOWN = "r", "s", "_", "c", "u"
-"""Kinds of names, one letter each; a vector register's kind is its width (``2``, ``4``, ``8``)."""
+"""Kinds of names, one letter each; a vector register's kind is its width (``2`` to ``8``)."""
 
 MEMBERS = "xyzw"
-"""Members of a vector register; ``r g b a`` are other spellings of them."""
+"""The members of a vector register; ``r g b a`` are other spellings of them."""
 
 _MOST_SPELLED_OUT = 1 << 18
 _FEW = 64
-"""Registers of ranges that a function enters name by name at once, in all and by one range in an
-inner scope: most will be used, and a lookup that misses costs ten times as much."""
+"""The number of registers of ranges that a function enters individually at once, in all and by one
+range in an inner scope: most will be used, and a lookup that misses costs ten times as much."""
 
 _INDEXED = re.compile(r"(.*?)([0-9]+)\Z", re.ASCII | re.DOTALL)
 
@@ -45,11 +45,11 @@ SPECIAL_REGISTERS = frozenset(
 
 @dataclass(slots=True)
 class FunctionNames:
-    """What one function accumulates: the type of each register by unique name, and so on.
+    """The accumulated data of one function: the type of each register by unique name, and so on.
 
-    ``room`` is how many more registers may be entered before they are used; ``spaces`` has the
-    state space of each variable: ``input`` for a parameter that is only read, ``texref`` and the
-    like for what such a variable is.
+    ``room`` is the number of registers that may still be entered before they are used; ``spaces``
+    has the state space of each variable: ``input`` for a parameter that is only read, ``texref``
+    and the like for handles.
     """
 
     types: dict[str, str] = field(default_factory=dict)
@@ -62,10 +62,10 @@ class FunctionNames:
 
 
 class Scope(dict[str, str]):
-    """One block; as a dict, the cache from spelling to unique name of the registers it sees.
+    """One block; as a dict, the cache from spelling to unique name of its visible registers.
 
-    A lookup that misses asks the enclosing scopes; KeyError means that the name is no scalar
-    register here, and :meth:`kind` tells what it is.
+    A lookup that misses uses the enclosing scopes; KeyError means that the name is not a scalar
+    register here, and :meth:`kind` returns its kind.
     """
 
     __slots__ = ("_kinds", "function", "labels", "others", "own", "parent", "ranges", "suffix")
@@ -95,7 +95,7 @@ class Scope(dict[str, str]):
         raise KeyError(name)
 
     def _in_range(self, name: str) -> str | None:
-        """Members of ``%r<n>``: ``%r0`` to ``%r(n-1)``, leading zeros allowed."""
+        """Returns the unique name of a member of ``%r<n>``: ``%r0`` to ``%r(n-1)``, or ``%r00``."""
         indexed = _INDEXED.match(name)
         if indexed is None or len(indexed.group(2)) > 12:
             return None
@@ -108,20 +108,20 @@ class Scope(dict[str, str]):
         return None
 
     def enclosing(self) -> Iterator[Scope]:
-        """This scope and those around it, innermost first."""
+        """Yields this scope and those around it, innermost first."""
         scope: Scope | None = self
         while scope is not None:
             yield scope
             scope = scope.parent
 
     def kind(self, name: str) -> tuple[str, str]:
-        """Kind letter and unique name of anything that may be used as an operand."""
-        found = self._kinds.get(name)
-        if found is None:
-            found = self._find_kind(name)
-            if found[0] != UNKNOWN:
-                self._kinds[name] = found
-        return found
+        """Returns kind letter and unique name of anything that may be used as an operand."""
+        entry = self._kinds.get(name)
+        if entry is None:
+            entry = self._find_kind(name)
+            if entry[0] != UNKNOWN:
+                self._kinds[name] = entry
+        return entry
 
     def _find_kind(self, name: str) -> tuple[str, str]:
         try:
@@ -139,25 +139,25 @@ class Scope(dict[str, str]):
         return (SPECIAL if name[:1] == "%" and name[1:] in SPECIAL_REGISTERS else UNKNOWN), name
 
     def is_taken(self, name: str) -> bool:
-        """Whether this very scope already declares the name as register or variable."""
+        """Returns whether this very scope declares the name as register or variable."""
         is_declared = name in self.own or name in self.others
         return is_declared or (bool(self.ranges) and self._in_range(name) is not None)
 
     def declare_register(self, name: str, register_type: str) -> None:
-        """A scalar register; the caller has checked :meth:`is_taken`."""
+        """Declares a scalar register; the caller has checked :meth:`is_taken`."""
         unique = name + self.suffix
         self.own[name] = self[name] = unique
         self._kinds.clear()
         self.function.types[unique] = register_type
 
     def declare_vector(self, name: str, width: int, register_type: str) -> None:
-        """A vector register: its members are the registers ``name.x``, ``name.y`` ..."""
+        """Declares a vector register: its members are the registers ``name.x``, ``name.y`` ..."""
         unique = self.declare(name, str(width))
         for member in MEMBERS:
             self.function.types[f"{unique}.{member}"] = register_type
 
     def declare_range(self, stem: str, count: int, register_type: str) -> bool:
-        """``stem<count>``. False when it collides with a name of this scope."""
+        """Declares ``stem<count>``; False when it collides with a name of this scope."""
         if stem in self.ranges:
             return False
         for name in (*self.own, *self.others):
@@ -169,7 +169,7 @@ class Scope(dict[str, str]):
         self._kinds.clear()
         own = self.own
         for cached in [n for n in self if n.startswith(stem) and n not in own] if self else ():
-            del self[cached]  # seen through from an outer scope until now
+            del self[cached]  # it was the outer scope's until now
         if count <= (self.function.room if not self.suffix else min(self.function.room, _FEW)):
             self.function.room -= count
             names = [f"{stem}{number}" for number in range(count)]
@@ -179,18 +179,18 @@ class Scope(dict[str, str]):
         return True
 
     def declare_variable(self, name: str, space: str) -> None:
-        """A variable or parameter of a state space, see :class:`FunctionNames`."""
+        """Declares a variable or parameter of a state space, see :class:`FunctionNames`."""
         self.function.spaces[self.declare(name, VARIABLE)] = space
 
     def declare(self, name: str, kind: str) -> str:
-        """Anything that is no scalar register: variable, vector register, table. Unique name."""
+        """Declares any other name (variable, vector register, table); returns its unique name."""
         self.others[name] = kind
         self.pop(name, None)
         self._kinds.clear()
         return name + self.suffix
 
     def find_label(self, name: str) -> str | None:
-        """Unique name of the innermost visible label of this spelling, None if there is none."""
+        """Returns the unique name of the innermost visible label of this spelling, or None."""
         for scope in self.enclosing():
             unique = scope.labels.get(name)
             if unique is not None:

@@ -1,7 +1,7 @@
-"""Where statements begin and end: the regular expressions and scans that split a PTX text.
+"""Finds the extent of statements: regular expressions and scans that split a PTX text.
 
-They only split: what a statement may contain is the grammar's business. Comments and white space
-between statements are skipped here; inside a statement Lark ignores them.
+They only split: the grammar defines the content of a statement. Comments and white space between
+statements are skipped here; inside a statement Lark ignores them.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ STATEMENT = re.compile(
     re.VERBOSE | re.ASCII,
 )
 """The next statement of a body. Groups: 1 guard, 2 mnemonic, 3 operands of an instruction; 4 .loc;
-5 a table with its label; 6 a label; 7 a brace; 8 a directive; 9 the first character of what needs a
-closer look; none of them at the end of the text. It matches everywhere: a search that skips text
-would look at white space once for each of its characters."""
+5 a table with its label; 6 a label; 7 a brace; 8 a directive; 9 the first character of a statement
+that needs a closer look; no group at the end of the text. It matches everywhere: a search that
+skips text would visit white space once for each of its characters."""
 
 INSTRUCTION, LOCATION, TABLE, LABEL, BRACE, DIRECTIVE = 3, 4, 5, 6, 7, 8
 
@@ -47,21 +47,21 @@ _PUNCTUATION = re.compile(rf'"[^"\n]*+"|{COMMENT}|[;{{}}]')
 _BRACES = re.compile(rf'"[^"\n]*+"|{COMMENT}|[{{}}]')
 
 LONGEST_STATEMENT = 1 << 16
-"""Characters of the longest instruction that is looked at; real ones stay below 2,000."""
+"""The most characters of an instruction; real ones stay below 2,000."""
 
 
 def line_marker_end(text: str, offset: int) -> int:
-    """End of the ``# 1 "x.cu"`` line at ``offset``, -1 if there is none on a line of its own."""
+    """Returns the end of the ``# 1 "x.cu"`` line at ``offset``, -1 if it is not on its own line."""
     if text[offset : offset + 1] != "#":
         return -1
     if text[text.rfind("\n", 0, offset) + 1 : offset].strip(" \t"):
         return -1
-    found = LINE_MARKER.match(text, offset)
-    return -1 if found is None else found.end()
+    match = LINE_MARKER.match(text, offset)
+    return -1 if match is None else match.end()
 
 
 def stray_character(text: str) -> int:
-    """Where a NUL, or a vertical tab outside comments and strings, stands; -1 if there is none.
+    """Returns the offset of a NUL, or a vertical tab outside comments and strings, or -1.
 
     ptxas refuses both.
     """
@@ -71,11 +71,11 @@ def stray_character(text: str) -> int:
 
 
 def skip(text: str, position: int) -> int:
-    """Past white space, comments and line markers."""
+    """Returns the offset past white space, comments and line markers."""
     while True:
-        found = _SKIP.match(text, position)
-        assert found is not None
-        position = found.end()
+        match = _SKIP.match(text, position)
+        assert match is not None
+        position = match.end()
         marker = line_marker_end(text, position)
         if marker < 0:
             return position
@@ -83,7 +83,7 @@ def skip(text: str, position: int) -> int:
 
 
 def statement_end(text: str, start: int) -> tuple[int, bool]:
-    """Where the statement at ``start`` ends, and whether a semicolon ends it.
+    """Returns the end of the statement at ``start``, and whether a semicolon ends it.
 
     The end is past the semicolon, else at the closing brace of an enclosing block, else the end of
     the text. Cost: linear in the statement.
@@ -103,7 +103,7 @@ def statement_end(text: str, start: int) -> tuple[int, bool]:
 
 
 def matching_brace(text: str, start: int) -> int:
-    """Past the ``}`` that closes the ``{`` at ``start``; the end of the text if there is none."""
+    """Returns the offset past the ``}`` for the ``{`` at ``start``, else the end of the text."""
     depth = 0
     for match in _BRACES.finditer(text, start):
         character = match.group()
@@ -120,12 +120,12 @@ _UNCLOSED = re.compile(r'"[^"\n]*+"|//[^\n]*+|/\*[^*]*+(?:\*(?!/)[^*]*+)*+(?:\*/
 
 
 def unclosed_comment(text: str) -> int:
-    """Where a comment begins that nothing ends, -1 if there is none. Cost: linear.
+    """Returns the start of a comment without an end, or -1. Cost: linear.
 
-    The other patterns would look for its end again from every ``/*`` behind it.
+    The other patterns would search for its end again from every later ``/*``.
     """
-    found = next((match for match in _UNCLOSED.finditer(text) if match.lastindex), None)
-    return -1 if found is None else found.start()
+    unclosed = next((match for match in _UNCLOSED.finditer(text) if match.lastindex), None)
+    return -1 if unclosed is None else unclosed.start()
 
 
 _SPACES = re.compile(rf"(?:\s|{COMMENT})++")
@@ -133,7 +133,7 @@ _PADDED = re.compile(r" ?([,;:(){}\[\]<>=+]) ?")
 
 
 def canonical(text: str) -> str:
-    """A directive's text on one line, without comments and with one way of spacing."""
+    """Returns a directive's text on one line, without comments and with uniform spacing."""
     pieces = re.split(r'("[^"\n]*")', text)
     for index in range(0, len(pieces), 2):
         pieces[index] = _SPACES.sub(" ", pieces[index])

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field, replace
 
 from ptxwcet.ir.kernel import Kernel, Space
-from ptxwcet.memory.analysis import KernelAccesses, Transactions
+from ptxwcet.memory.analysis import KernelAccesses
+from ptxwcet.report.columns import NOTEBOOK, TEXT, shown, text_table
+from ptxwcet.report.head import row_like
 from ptxwcet.report.source_lines import SourceLines, place, ptx_text
 from ptxwcet.support.records import dataclass
 
@@ -33,19 +36,32 @@ class AccessRow:
     differ. ``share_percent`` of the bound of a block is paid by its instruction, None without one.
     """
 
-    place: str
+    place: str = field(metadata=shown("line", notebook="place"))
     ptx_line: int
     ptx_file: str
     instruction: str
-    text: str | None
+    text: str | None = field(
+        metadata=shown("code", lambda row: row.text or row.instruction, only=NOTEBOOK)
+    )
     space: str
-    purpose: str
+    purpose: str = field(
+        metadata=shown("access", lambda row: f"{row.purpose} {row.space} {row.bytes} B", only=TEXT)
+        | shown("access", lambda row: f"{row.purpose} {row.space}", only=NOTEBOOK)
+    )
     bytes: int
-    most: TransactionsRow
-    least: TransactionsRow
+    most: TransactionsRow = field(
+        metadata=shown("takes", lambda row: row.takes, notebook="takes of a warp")
+    )
+    least: TransactionsRow = field(
+        metadata=shown("least", lambda row: getattr(row.least, row.kind), only=TEXT)
+    )
     exact: bool
-    reason: str
-    share_percent: float | None
+    reason: str = field(metadata=shown("because", at=1, only=TEXT) | shown("why", only=NOTEBOOK))
+    share_percent: float | None = field(
+        metadata=shown(
+            "share", form=".1f", unit="%", none="-", is_right=False, notebook="% of the bound"
+        )
+    )
 
     @property
     def kind(self) -> str:
@@ -92,8 +108,8 @@ def access_rows(
             bounded.access.space.value,
             bounded.access.purpose.value,
             bounded.access.access_bytes,
-            _transactions(bounded.most),
-            _transactions(bounded.least),
+            row_like(TransactionsRow, bounded.most),
+            row_like(TransactionsRow, bounded.least),
             bounded.exact,
             bounded.reason,
             share(bounded.index),
@@ -101,10 +117,6 @@ def access_rows(
         for bounded in accesses.accesses
         if bounded.access.space is not Space.PARAM
     )
-
-
-def _transactions(found: Transactions) -> TransactionsRow:
-    return TransactionsRow(found.sectors, found.lines, found.passes, found.words, found.serial)
 
 
 def grouped_accesses(accesses: Sequence[AccessRow]) -> list[list[AccessRow]]:
@@ -122,13 +134,8 @@ def access_lines(accesses: Sequence[AccessRow], most_rows: int) -> Iterator[str]
 
     Under it what was left out, and what the numbers count.
     """
-    ordered = grouped_accesses(accesses)
-    table = [("line", "access", "takes", "least", "share", "because"), *map(_cells, ordered)]
-    yield from _aligned(table[: most_rows + 1])
-    hidden = len(table) - 1 - most_rows
-    if hidden > 0:
-        yield f"and {hidden} more (--format json lists all)"
-    kinds = {one.kind for one in accesses}
+    yield from text_table(list(map(_together, grouped_accesses(accesses))), most=most_rows)
+    kinds = {access.kind for access in accesses}
     yield from (_KINDS[kind] for kind in ("sectors", "passes", "words") if kind in kinds)
 
 
@@ -145,23 +152,14 @@ def _importance(rows: Sequence[AccessRow]) -> tuple[float, float, int]:
     return -share, -rows[0].excess, rows[0].ptx_line
 
 
-def _cells(accesses: Sequence[AccessRow]) -> tuple[str, ...]:
+def _together(accesses: Sequence[AccessRow]) -> AccessRow:
+    """Returns the row of accesses that are alike: how many they are, and what they pay in all."""
     first = accesses[0]
-    times = f"{len(accesses)} x " if len(accesses) > 1 else ""
-    least = getattr(first.least, first.kind)
-    share = sum(each.share_percent or 0 for each in accesses)
-    return (
-        first.place,
-        f"{times}{first.purpose} {first.space} {first.bytes} B",
-        first.takes,
-        str(least),
-        "-" if first.share_percent is None else f"{share:.1f} %",
-        first.reason,
+    if len(accesses) == 1:
+        return first
+    share = sum(access.share_percent or 0 for access in accesses)
+    return replace(
+        first,
+        purpose=f"{len(accesses)} x {first.purpose}",
+        share_percent=None if first.share_percent is None else share,
     )
-
-
-def _aligned(table: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    widths = [max(len(row[i]) for row in table) for i in range(5)]
-    for row in table:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
-        yield "  ".join([*cells, row[5]]).rstrip()

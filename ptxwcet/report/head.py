@@ -109,6 +109,8 @@ Study = TypeVar("Study")
 """What came of a study of a kernel."""
 Row = TypeVar("Row")
 """The row of a kernel in a report."""
+Report = TypeVar("Report", bound=MachineHead)
+"""The report of an answer."""
 Headed = TypeVar("Headed", bound=KernelHead | Refused)
 """A row that says the kernel's launch, or why there is none."""
 
@@ -124,13 +126,8 @@ def machine_head(answer: Answer[Any]) -> tuple[Literal[1], str, str, str, str, M
     kernels = [study.kernel for study in answer.answered]
     is_code = bool(kernels) and all(kernel.code is not None for kernel in kernels)
     held = made_true(machine, is_code=is_code or is_no_ptx(answer.path))
-    machine_row = MachineRow(
-        machine.name,
-        machine.description,
-        machine.memory_latency_cycles,
-        machine.clock_mhz,
-        tuple(one.key for one in held),
-    )
+    by_definition = tuple(assumption.key for assumption in held)
+    machine_row = row_like(MachineRow, machine, by_definition=by_definition)
     return (*report_head(), answer.path, answer.sha256, machine_row)
 
 
@@ -145,21 +142,38 @@ def head_text(head: MachineHead) -> str:
     )
 
 
-def kernel_rows(
-    answer: Answer[Study],
-    kernel_of: Callable[[Study], Kernel],
-    row_of: Callable[[Study], Row],
-) -> tuple[Row | Refused, ...]:
-    """The row of each kernel of an answer, or its refusal, in file order.
+def kernels_text(
+    report: Any, lines_of: Callable[[Any], Iterable[str]], *, names_refused: bool = False
+) -> str:
+    """Returns the text of a report: its head, then the lines of each kernel behind an empty one.
 
-    An internal error in making a row is its refusal (PW901): see :func:`internal_errors`.
+    Kernels that are refused, whose diagnostics are printed apart, are left out or named.
     """
-    return tuple(
-        refused_row(one)
-        if isinstance(one, RefusedKernel)
-        else row_or_refusal(kernel_of(one), partial(row_of, one))
-        for one in answer.kernels
-    )
+    parts = [head_text(report)]
+    for row in report.kernels:
+        if not isinstance(row, Refused):
+            parts += ["", *lines_of(row)]
+        elif names_refused:
+            reason = row.diagnostics[0].message
+            parts += ["", f"kernel     {row.readable}", f"REFUSED    {reason}"]
+    return "\n".join(parts) + "\n"
+
+
+def kernel_report(
+    kind: Callable[..., Report], answer: Answer[Study], row_of: Callable[[Study], Row]
+) -> Report:
+    """Returns the report of an answer: the row of each kernel or its refusal, in file order.
+
+    It is deterministic for equal input. An internal error in making a row is its refusal (PW901):
+    see :func:`internal_errors`.
+    """
+
+    def row(study: Any) -> Row | Refused:
+        if isinstance(study, RefusedKernel):
+            return refused_row(study)
+        return row_or_refusal(study.kernel, partial(row_of, study))
+
+    return kind(*machine_head(answer), tuple(map(row, answer.kernels)))
 
 
 def row_or_refusal(kernel: Kernel | str, make: Callable[[], Row]) -> Row | Refused:
@@ -170,6 +184,11 @@ def row_or_refusal(kernel: Kernel | str, make: Callable[[], Row]) -> Row | Refus
         names = (kernel, kernel) if isinstance(kernel, str) else (kernel.name, kernel.readable)
         found = internal_error(error, f"kernel {names[1]}")
         return Refused(*names, (diagnostic_row(found),))
+
+
+def answered(rows: Iterable[Row | Refused]) -> list[Row]:
+    """Returns the rows of kernels that are not refused."""
+    return [row for row in rows if not isinstance(row, Refused)]
 
 
 def internal_errors(answer: Answer[Any], rows: Iterable[object]) -> list[Diagnostic]:
@@ -233,16 +252,9 @@ def diagnostic_row(diagnostic: Diagnostic) -> DiagnosticRow:
     """A diagnostic as plain data, where it is written."""
     diagnostic = diagnostic.as_written()
     span = diagnostic.span
-    return DiagnosticRow(
-        diagnostic.code,
-        diagnostic.severity.value,
-        diagnostic.message,
-        span.source.name if span is not None else None,
-        span.line if span is not None else None,
-        span.column if span is not None else None,
-        diagnostic.notes,
-        diagnostic.help,
-    )
+    place = (None,) * 3 if span is None else (span.source.name, span.line, span.column)
+    where = dict(zip(("file", "line", "column"), place, strict=True))
+    return row_like(DiagnosticRow, diagnostic, **where)
 
 
 def row_like(row: type[Row], *sources: object, **others: Any) -> Row:

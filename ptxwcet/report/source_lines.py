@@ -25,6 +25,17 @@ def number_ranges(numbers: tuple[int, ...]) -> str:
     return ", ".join(f"{a}" if a == b else f"{a}-{b}" for a, b in parts)
 
 
+_MOST_TEXT = 48
+"""Characters of a line of code in a table, which then fits 120 columns."""
+
+
+def cut_text(line: str | None) -> str:
+    """Returns a line of code, cut to the width of its column."""
+    words = " ".join((line or "").split())
+    text = "".join(letter if letter.isprintable() else "?" for letter in words)
+    return text if len(text) <= _MOST_TEXT else text[: _MOST_TEXT - 3] + "..."
+
+
 _LARGEST_SOURCE_BYTES = 10_000_000
 SOURCES = {
     *(".c", ".cc", ".cl", ".cpp", ".cu", ".cuf", ".cuh", ".cxx", ".f90", ".h", ".hh", ".hip"),

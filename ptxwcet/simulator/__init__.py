@@ -1,1 +1,1 @@
-"""The machine of the model, run cycle by cycle: the oracle that every bound is checked against."""
+"""Simulates the machine of the model cycle by cycle: the oracle that checks every bound."""

@@ -1,11 +1,11 @@
-"""An adversary: a guided search for a long work-conserving schedule.
+"""Searches for a long work-conserving schedule: an adversary.
 
 A schedule is a list of decisions (:meth:`Simulator.run_script`), so every list is a legal schedule
 and any change of one is. The search starts from the policies, from schedules that starve one warp
 as long as another is eligible (the shape of the bound's worst case), and from random ones; then it
-climbs by changing single decisions and stretches of them, and starts again from another good one
-when nothing longer has been found for a while. What it finds is a lower estimate of the worst case:
-only the exhaustive search knows it.
+climbs by changing single decisions and runs of them, and restarts from another good one after many
+changes without a longer schedule. Its result is a lower estimate of the worst case: only the
+exhaustive search determines the worst case.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from ptxwcet.simulator.parts import Integers
 from ptxwcet.simulator.policies import Policy
 from ptxwcet.support.records import dataclass
 
-# Starving each warp in turn is tried for so many warps, spread over the block.
+# Starving each warp in turn is tried for this many warps, spread over the block.
 _MOST_STARVED = 8
-# Changes without a longer schedule before the search starts from another one.
+# The changes without a longer schedule before the search starts from another one.
 _PATIENCE = 40
 
 
 @dataclass(frozen=True, slots=True)
 class LongSchedule:
-    """The longest schedule found: :meth:`Simulator.run_script` repeats it from ``decisions``.
+    """The longest schedule of a search: :meth:`Simulator.run_script` repeats it from ``decisions``.
 
-    ``origin`` says what it was grown from; ``runs`` is how many schedules were tried.
+    ``origin`` names its start schedule; ``runs`` is the number of schedules tried.
     """
 
     cycles: int
@@ -41,7 +41,7 @@ def search_long_schedule(
 ) -> LongSchedule:
     """Searches with at most ``runs`` simulated schedules of a block of ``warps`` warps.
 
-    Deterministic for a seed. Cost: ``runs`` simulations, none of which skips repetitions.
+    Deterministic for a seed. Cost: ``runs`` simulations without skipped repetitions.
     """
     random = np.random.default_rng(seed)
     starts = _starts(simulator, warps, runs, random)
@@ -67,7 +67,7 @@ def search_long_schedule(
 def _starts(
     simulator: Simulator, warps: int, runs: int, random: np.random.Generator
 ) -> list[LongSchedule]:
-    """Schedules to grow from, at least one and at most ``runs``."""
+    """Returns start schedules, at least one and at most ``runs``."""
     schedules: list[LongSchedule] = []
     starved = range(0, warps, max(1, warps // _MOST_STARVED))
     for warp in starved:
@@ -85,16 +85,16 @@ def _starts(
 
 
 def _change(decisions: Integers, warps: int, random: np.random.Generator) -> Integers:
-    """The decisions with one of them, or a stretch of them, decided otherwise."""
+    """Returns the decisions with one decision, or a run of them, changed."""
     changed = decisions.copy()
     first = int(random.integers(len(changed)))
     match int(random.integers(4)):
         case 0:  # one decision
             changed[first] = random.integers(warps)
-        case 1:  # a stretch of random ones
+        case 1:  # a run of random decisions
             last = min(len(changed), first + 1 + int(random.geometric(0.1)))
             changed[first:last] = random.integers(warps, size=last - first)
-        case 2:  # a stretch in which one warp is starved
+        case 2:  # a run in which one warp is starved
             last = min(len(changed), first + 1 + int(random.integers(len(changed))))
             changed[first:last] = -1 - int(random.integers(warps))
         case _:  # one decision dropped: the rest moves up

@@ -1,12 +1,12 @@
-"""The shape of the simulated SM: how many schedulers, how many servers of each unit.
+"""Describes the simulated SM: the number of schedulers, and of servers of each unit.
 
 A unit with a multiple of the schedulers' number of servers is private: each sub-core has its share
-of the servers behind one FIFO queue. With fewer servers than schedulers that divide their number,
+of the servers, with one FIFO queue. With fewer servers than schedulers that divide their number,
 neighbouring sub-cores share a server and its queue. Otherwise one queue feeds all servers. In a
 queue, instructions issued in the same cycle are ordered by their sub-core's number.
 
-Behind the units come two servers more, each with one queue in the order of arrival: the memory path
-of the SM and the memory of the GPU (docs/methods/memory-servers.md).
+After the units there are two more servers, each with one queue in the order of arrival: the memory
+path of the SM and the memory of the GPU (docs/methods/memory-servers.md).
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from ptxwcet.warp.program import PartialBarrier, Step, TimedInstruction, instruc
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A FIFO queue of a unit: its number among all queues, and how many servers it feeds."""
+    """A FIFO queue of a unit: its number among all queues, and the number of its servers."""
 
     index: int
     servers: int
 
 
 PARTS = 1024
-"""Of a cycle: in these the memory is occupied, so that its rate is exact."""
+"""The parts of a cycle for which the memory is occupied, so that its rate is exact."""
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """Cycles at the memory path, parts of cycles of the memory, and the latency behind both."""
+    """Cycles of the memory path, parts of cycles of the memory, and the latency after both."""
 
     path_cycles: int
     memory_parts: int
@@ -43,10 +43,10 @@ class Way:
 
 @dataclass(frozen=True)
 class SmConfiguration:
-    """Schedulers (sub-cores) of the SM and servers of each unit (not listed: one a scheduler).
+    """Schedulers (sub-cores) of the SM and servers of each unit (unlisted: one per scheduler).
 
-    ``memory_cycles``: cycles in which the memory of the GPU, with a cache that lies before it,
-    serves 1024 sectors; 0 if nothing ever waits for it.
+    ``memory_cycles``: cycles in which the memory of the GPU, with the cache in front of it, serves
+    1024 sectors; 0 if no access ever waits for it.
     """
 
     schedulers: int = 1
@@ -59,15 +59,15 @@ class SmConfiguration:
 
     @staticmethod
     def of(machine: Machine) -> SmConfiguration:
-        """The shape that a machine file describes."""
+        """Returns the configuration that a machine file describes."""
         servers = {unit.name: unit.count for unit in machine.units}
         each = machine.cycles_per_1024_sectors
         return SmConfiguration(machine.schedulers_per_sm, servers, each)
 
     def way_of(self, instruction: TimedInstruction) -> Way:
-        """What comes after the initiation of an instruction.
+        """Returns the servers and the latency after the initiation of an instruction.
 
-        Raises ValueError if its latency has no room for what the servers take.
+        Raises ValueError if its latency is shorter than the time of the servers.
         """
         work = self.memory_cycles * instruction.sectors
         latency = instruction.latency_cycles - instruction.path_cycles - -(-work // PARTS)
@@ -76,7 +76,7 @@ class SmConfiguration:
         return Way(instruction.path_cycles, work, latency)
 
     def queues(self, units: tuple[str, ...]) -> dict[tuple[int, str], Queue]:
-        """For each (sub-core, unit) the queue that its instructions enter."""
+        """Returns for each (sub-core, unit) the queue that its instructions enter."""
         queues: dict[tuple[int, str], Queue] = {}
         first = 0
         for unit in units:
@@ -95,7 +95,7 @@ class SmConfiguration:
 
 
 def require_alone(instruction: TimedInstruction) -> None:
-    """Raises PtxwcetError (PW548) for one that waits for its warpgroup."""
+    """Raises PtxwcetError (PW548) for an instruction that waits for its warpgroup."""
     if instruction.joins:
         raise PtxwcetError(
             Diagnostic(
@@ -108,10 +108,10 @@ def require_alone(instruction: TimedInstruction) -> None:
 
 
 def require_simple(step: Step) -> None:
-    """Raises PtxwcetError for one that goes on to a server behind its unit or is at an mbarrier
-    (PW547), or that waits for its warpgroup (PW548).
+    """Raises PtxwcetError for a step that the exhaustive search does not model.
 
-    The exhaustive search does not look at whether it waits there.
+    It continues to a server after its unit or is at an mbarrier (PW547), or waits for its warpgroup
+    (PW548).
     """
     instruction = instruction_of(step)
     require_alone(instruction)

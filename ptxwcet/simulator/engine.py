@@ -1,4 +1,4 @@
-"""The simulator: a workload prepared once and run under many policies, seeds and jitters."""
+"""Simulates a workload, prepared once, under many policies, seeds and jitters."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ from ptxwcet.support.records import dataclass
 from ptxwcet.warp.program import BlockWorkload
 
 DEFAULT_LIMIT = 2_000_000_000
-"""Instructions issued one by one before a run is given up: about a minute."""
+"""The limit of instructions issued one by one in a run: about a minute."""
 
 PIECE = 200_000
-"""Instructions between two returns to Python, which hears signals: some tenths of a second."""
+"""Instructions between two returns to Python, which handles signals: some tenths of a second."""
 
 _NONE = np.zeros(0, np.int64)
 _NO_EVENTS = np.zeros((0, EVENT_COLUMNS), np.int64)
@@ -116,17 +116,17 @@ class Simulator:
 
     @property
     def instructions(self) -> int:
-        """Instructions that all warps issue together."""
+        """The number of instructions that all warps issue together."""
         return self._image.instructions
 
     @property
     def has_servers_behind_units(self) -> bool:
-        """Whether some instructions go on to the memory path or the memory."""
+        """True if some instructions continue to the memory path or the memory."""
         return bool(np.any(self._image.code[:, [PATH_PARTS, MEMORY_PARTS]]))
 
     @property
     def has_mbarriers(self) -> bool:
-        """Whether some warps count at mbarriers, or poll them."""
+        """True if some warps count at mbarriers, or poll them."""
         return bool(np.isin(self._image.code[:, KIND], (COUNTS, POLL)).any())
 
     def cycles(
@@ -138,7 +138,7 @@ class Simulator:
         skip_repeats: bool = True,
         limit: int = DEFAULT_LIMIT,
     ) -> int:
-        """The length of a run in cycles; see :meth:`run`."""
+        """Returns the length of a run in cycles; see :meth:`run`."""
         options = self._options(policy, seed, jitter, skip_repeats, limit)
         return self._execute(options)[0].cycles
 
@@ -152,7 +152,7 @@ class Simulator:
         skip_repeats: bool = True,
         limit: int = DEFAULT_LIMIT,
     ) -> SimulatedRun:
-        """Runs the block. ``record``: how many issues to keep, from the first one on.
+        """Runs the block. ``record``: the number of issues to keep, from the first one on.
 
         ``skip_repeats`` skips repetitions of the joint state in closed form; without effect with
         jitter, a random policy or recording. Raises PtxwcetError PW532 for a deadlock, PW533 if
@@ -181,7 +181,7 @@ class Simulator:
         """Runs the block by decisions, one for each cycle in which a sub-core has a choice.
 
         ``d >= 0`` issues the eligible warp of index ``d`` modulo their number; ``-w - 1`` the first
-        eligible one other than warp ``w``. After the last decision the oldest warp goes first.
+        eligible one other than warp ``w``. After the last decision the oldest warp is issued first.
         Errors and cost as for :meth:`run`.
         """
         options = Options(SCRIPTED, 0, 0, 0, False, limit)
@@ -190,7 +190,7 @@ class Simulator:
         return ScriptedRun(outcome.cycles, log[: outcome.decisions].copy())
 
     def decide(self, policy: Policy, *, seed: int = 0) -> ScriptedRun:
-        """A run under a policy, as decisions that :meth:`run_script` repeats."""
+        """Returns a run under a policy, as decisions that :meth:`run_script` repeats."""
         options = self._options(policy, seed, Jitter(), False, DEFAULT_LIMIT)
         log = np.zeros(self.instructions, np.int64)
         outcome, _ = self._execute(options, log=log)
@@ -212,13 +212,13 @@ class Simulator:
     ) -> tuple[Outcome, State]:
         while True:
             state = self._zeros()
-            if self._saved is None:  # a saved state is written before it is read: kept between runs
+            if self._saved is None:  # written before it is read, so it is kept between runs
                 self._saved = self._zeros(self._layout.depths)
             brent = np.array([NO_CHECKPOINTS] * self._layout.depths, np.int64)
             states = state, self._saved, brent
             held = np.array([0, 0, 0, 0, 0, PIECE], np.int64)
             records = script, log, events
-            while True:  # in pieces, between which Python hears signals
+            while True:  # in pieces, between which Python handles signals
                 outcome = Outcome(*run(self._program, *states, options, *records, held))
                 if outcome.status != PAUSED:
                     break
@@ -262,10 +262,10 @@ class Simulator:
         return WarpRun(warp, end, tuple(sections), end - spent, cycles - end)
 
     def _event(self, event: Sequence[int]) -> IssueEvent:
-        warp, row, issue, dispatch, freed, end = event
+        warp, pc, issue, dispatch, freed, end = event
         code = self._image.code
-        unit = self._image.units[code[row, UNIT]]
-        return IssueEvent(warp, int(code[row, ORIGIN]), unit, issue, dispatch, freed, end)
+        unit = self._image.units[code[pc, UNIT]]
+        return IssueEvent(warp, int(code[pc, ORIGIN]), unit, issue, dispatch, freed, end)
 
 
 def _lay_out(image: Image, schedulers: int) -> Layout:
@@ -278,7 +278,7 @@ def _lay_out(image: Image, schedulers: int) -> Layout:
         "queued": registers,
         "stalls": sections * STALLS,
         "executions": sections,
-        **dict.fromkeys(("open", "since", "by"), registers),  # of programs that are served
+        **dict.fromkeys(("open", "since", "by"), registers),  # for programs that are served
     }
     first = dict(zip(widths, accumulate(widths.values(), initial=FIXED), strict=False))
     at = RegisterColumns(*(first.pop(name) for name in RegisterColumns._fields))
@@ -335,7 +335,7 @@ def _over_limit(image: Image, limit: int) -> Diagnostic:
 
 # --- The claim of a known schedule: when nothing varies, one run is every run ---------------------
 # With one known path a warp, exact timings and a known deterministic policy, the model's machine
-# takes the same cycles for every input: those of the simulated run. Nothing is left to bound, and
+# takes the same cycles for every input, as in the simulated run. Nothing is left to bound, and
 # nothing may be relaxed: with any timing shorter than stated the run can become *longer* ([J] Fig.
 # 4; the test of this page reproduces such an anomaly). docs/methods/safe.md.
 
@@ -350,8 +350,8 @@ _CITATIONS = (
 class ScheduledClaim:
     """The length of every run of the model under the claim's assumptions, and the run itself.
 
-    ``has_bubbles``: the machine has cycles without issue after a taken branch, which the model
-    takes from the branch's issue on.
+    ``has_bubbles``: the machine has cycles without issue after a taken branch; the model counts
+    them from the branch's issue on.
     """
 
     claim: TimingClaim
@@ -360,7 +360,7 @@ class ScheduledClaim:
 
     @property
     def note(self) -> str:
-        """What the number is exact for, and how the run was obtained."""
+        """The condition under which the number is exact, and how the run was obtained."""
         run = self.run
         bubbles = ", with bubbles from issue" if self.has_bubbles else ""
         exact = f"the model's run under {run.policy.value}{bubbles}: exact if no timing varies"
@@ -381,11 +381,11 @@ def claim_schedule(
     is_nominal: bool = True,
     limit: int = DEFAULT_LIMIT,
 ) -> ScheduledClaim | Refusal:
-    """The length of a block's run under a known policy, the model's only one if all are true.
+    """Returns the length of a block's run under a known policy, unique if all assumptions hold.
 
-    ``assumptions`` are those that the workload needs; ``is_nominal`` False says that some of its
-    timings are upper bounds. Refused with a reason where the run is not the same for every input.
-    Cost: the steps of one run, without what repeats.
+    ``assumptions`` are the workload's; ``is_nominal`` is False if some of its timings are
+    upper bounds. Refused with a reason if the run depends on the input. Cost: the steps of one run,
+    without repetitions.
     """
     if policy.ties is None:
         return Refusal(f"the policy {policy.value} does not fix the schedule")
@@ -411,7 +411,7 @@ def claim_schedule(
 
 
 def _own(policy: Policy, bubble_cycles: int) -> tuple[Assumption, ...]:
-    """What the claim needs besides the machine's ledger."""
+    """Returns the assumptions of the claim in addition to the machine's ledger."""
 
     def assumed(key: str, text: str) -> Assumption:
         return Assumption(key, text, AssumptionState.ASSUMED, "--policy")

@@ -1,17 +1,16 @@
-"""The exact worst case of a small block over all work-conserving schedules.
+"""Computes the exact worst case of a small block over all work-conserving schedules.
 
-Forward dynamic programming over joint states, compiled. It knows the model's machine and nothing of
-the bounds.
+The search is forward dynamic programming over joint states, compiled. It models only the model's
+machine and uses nothing of the bounds.
 
 A state is a vector of integers relative to the cycle of the next decision, times in the past are 0:
 for each warp its next row of code, the cycles until that is eligible, its phase, the cycles until
 it ends (if others may wait for that), and those until each register is ready that it still waits
-for; then those until each server is free, and the arrivals at partial barriers. What can still
-happen depends on nothing else, so only the latest cycle in which a state is reached matters, and
-the worst makespan is the latest end of any instruction on any transition. States are met in the
-order of the instructions issued so far, and each is expanded once, with its latest cycle. Warps
-with the same program on the same sub-core are interchangeable: their parts of the vector are
-sorted.
+for; then those until each server is free, and the arrivals at partial barriers. The future depends
+on nothing else, so only the latest cycle in which a state is reached matters, and the worst
+makespan is the latest end of any instruction on any transition. States are visited in the order of
+the instructions issued so far, and each is expanded once, with its latest cycle. Warps with the
+same program on the same sub-core are interchangeable: their parts of the vector are sorted.
 """
 
 from __future__ import annotations
@@ -70,9 +69,9 @@ from ptxwcet.warp.program import (
 )
 
 DEFAULT_CAP = 2_000_000
-"""States before a search is given up: a few hundred megabytes."""
+"""The limit of states of a search: a few hundred megabytes."""
 
-# Instructions of all warps together: loops are unrolled, and states count their issues.
+# The limit of instructions of all warps: loops are unrolled, and states count their issues.
 _MOST_INSTRUCTIONS = 100_000
 
 
@@ -95,12 +94,12 @@ class Block(NamedTuple):
     group: Integers  # [slot] slots of a group are interchangeable
     queue_of: Integers  # [sub-core, unit]
     servers: Integers  # [queue]
-    wide: Integers  # [barrier] 1: all warps of the block meet there
+    wide: Integers  # [barrier] 1: all warps of the block synchronise there
     shape: Shape
 
 
 class Shape(NamedTuple):
-    """Sizes of a state vector."""
+    """The sizes of a state vector."""
 
     warps: int
     cores: int
@@ -124,7 +123,7 @@ class Found(NamedTuple):
 
 
 class Now(NamedTuple):
-    """The state that is worked on."""
+    """The current state."""
 
     vec: StateVector
     warps: StateVector  # [slot, column]: the beginning of the same vector
@@ -163,32 +162,32 @@ def _open(block: Block, now: Now, barrier: int, cycle: int) -> None:
 
 @compiled
 def _issue(block: Block, now: Now, slot: int) -> int:
-    """Issues the next instruction of a warp in cycle 0 of the state; returns when it ends."""
+    """Issues the next instruction of a warp in cycle 0 of the state; returns its end."""
     shape, code, warps, vec = block.shape, block.code, now.warps, now.vec
-    row = warps[slot, ROW]
-    queue = block.queue_of[block.core[slot], code[row, UNIT]]
+    pc = warps[slot, ROW]
+    queue = block.queue_of[block.core[slot], code[pc, UNIT]]
     first = shape.warps * shape.per_warp + queue * shape.most_servers
-    initiation = code[row, INITIATION]
+    initiation = code[pc, INITIATION]
     end = dispatch(vec, first, block.servers[queue], 0, initiation) + initiation
-    end += code[row, LATENCY]
+    end += code[pc, LATENCY]
     warps[slot, LAST_END] = max(warps[slot, LAST_END], end)
-    write(code, block.operands, row, warps, slot, WARP_COLUMNS, end)
-    warps[slot, ROW] = row + 1
-    earliest = 1 + code[row, BUBBLE]
-    kind = code[row, KIND]
+    write(code, block.operands, pc, warps, slot, WARP_COLUMNS, end)
+    warps[slot, ROW] = pc + 1
+    earliest = 1 + code[pc, BUBBLE]
+    kind = code[pc, KIND]
     if kind not in (INSTRUCTION, ARRIVE):
-        warps[slot, PHASE] = code[row, ARGUMENT]
+        warps[slot, PHASE] = code[pc, ARGUMENT]
         warps[slot, SINCE] = earliest
-    elif code[row + 1, KIND] == END:
+    elif code[pc + 1, KIND] == END:
         warps[slot, PHASE] = ENDED
         warps[slot, SINCE] = 0
     else:
         eligible, _ = awaited(code, block.operands, warps, slot, WARP_COLUMNS, earliest)
         warps[slot, SINCE] = eligible
     if kind in (PARTIAL, ARRIVE):
-        arrivals = shape.width - shape.barriers + code[row, ARGUMENT]
-        if arrive(vec, arrivals, code[row, COUNT]):
-            _open(block, now, code[row, ARGUMENT], 1)
+        arrivals = shape.width - shape.barriers + code[pc, ARGUMENT]
+        if arrive(vec, arrivals, code[pc, COUNT]):
+            _open(block, now, code[pc, ARGUMENT], 1)
     if kind != INSTRUCTION or warps[slot, PHASE] == ENDED:
         barrier, opens = met_by_all(warps, 0, shape.warps, block.wide, 1, False)
         if barrier >= 0:
@@ -197,10 +196,10 @@ def _issue(block: Block, now: Now, slot: int) -> int:
 
 
 @compiled
-def _less(vec: StateVector, one: int, other: int, count: int) -> bool:
+def _less(vec: StateVector, own: int, other: int, count: int) -> bool:
     for k in range(count):
-        if vec[one + k] != vec[other + k]:
-            return bool(vec[one + k] < vec[other + k])
+        if vec[own + k] != vec[other + k]:
+            return bool(vec[own + k] < vec[other + k])
     return False
 
 
@@ -246,15 +245,15 @@ def _settle(block: Block, now: Now, least: int) -> int:
         return -1
     step = max(step, least)
     for slot in range(shape.warps):
-        row, phase = warps[slot, ROW], warps[slot, PHASE]
+        pc, phase = warps[slot, ROW], warps[slot, PHASE]
         is_waiting = RUNNING < phase < ENDED
         warps[slot, SINCE] = max(0, warps[slot, SINCE] - step)
         warps[slot, LAST_END] = max(0, warps[slot, LAST_END] - step) if shape.wide else 0
         for register in range(shape.registers):
             column = WARP_COLUMNS + register
-            matters = block.live[row, register] != 0
+            matters = block.live[pc, register] != 0
             if is_waiting:
-                matters = matters or block.awaited[row, register] != 0
+                matters = matters or block.awaited[pc, register] != 0
             warps[slot, column] = max(0, warps[slot, column] - step) if matters else 0
     first = shape.warps * shape.per_warp
     for column in range(first, first + shape.queues * shape.most_servers):
@@ -272,11 +271,11 @@ def _can_issue(block: Block, now: Now, slot: int, core: int) -> bool:
 
 @compiled
 def _successor(block: Block, now: Now, choice: int) -> tuple[int, int]:
-    """Issues, on each sub-core with eligible warps, the one that ``choice`` encodes.
+    """Issues, on each sub-core with eligible warps, the warp that ``choice`` encodes.
 
     ``choice`` is read as digits, sub-core by sub-core, in the base of the number of its eligible
-    warps. Returns the cycles to the next decision (-1: there is none), and the latest end of what
-    is issued, -1 if there is no such choice.
+    warps. Returns the cycles to the next decision (-1: none), and the latest end of the
+    issued instructions, -1 without such a choice.
     """
     shape = block.shape
     for core in range(shape.cores):
@@ -308,10 +307,7 @@ def _successor(block: Block, now: Now, choice: int) -> tuple[int, int]:
 
 @compiled
 def replay(block: Block, start: StateVector, choices: Integers, schedule: Integers) -> int:
-    """Writes down the warps that the choices issue; after the last one, the first choice each time.
-
-    Returns how many they are.
-    """
+    """Records the warps that the choices issue, later ones by choice 0; returns their count."""
     now = _begin(block, start)
     count = 0
     taken = 0
@@ -336,10 +332,10 @@ def _hash(vec: StateVector) -> int:
 
 
 @compiled
-def _equal(one: StateVector, other: StateVector) -> bool:
+def _equal(own: StateVector, other: StateVector) -> bool:
     same = True
-    for k in range(one.shape[0]):
-        same = same and one[k] == other[k]
+    for k in range(own.shape[0]):
+        same = same and own[k] == other[k]
     return same
 
 
@@ -360,8 +356,7 @@ def search(
 ) -> tuple[tuple[int, int, int, int, int], Integers, Integers]:
     """Explores all schedules from ``start``.
 
-    Returns the fields of :class:`Found`, and for each state the state and the choice that reach it
-    last.
+    Returns the fields of :class:`Found`, and for each state its latest predecessor and choice.
     """
     shape = block.shape
     capacity = 1024
@@ -467,7 +462,7 @@ def _some_wait(now: Now) -> bool:
 class WorstCase:
     """The longest work-conserving schedule of a block.
 
-    ``states`` were explored. ``schedule`` lists the warps in issue order, those of one cycle in the
+    ``states`` were explored. ``schedule`` lists the warps in issue order, within a cycle in the
     order of their sub-cores: a witness that takes ``cycles``.
     """
 
@@ -506,12 +501,12 @@ def search_worst(
             )
         )
     schedule = np.zeros(instructions, np.int64)
-    count = replay(block, start, _way(outcome, before, choices), schedule)
+    count = replay(block, start, _choices_to(outcome, before, choices), schedule)
     return WorstCase(outcome.cycles, outcome.states, tuple(schedule[:count].tolist()))
 
 
 def _length(body: tuple[Node, ...]) -> int:
-    """Instructions that a single path executes. Cost: linear in the tree."""
+    """Returns the number of instructions of a single path. Cost: linear in the tree."""
     total = 0
     for node in body:
         match node:
@@ -524,20 +519,20 @@ def _length(body: tuple[Node, ...]) -> int:
     return total
 
 
-def _way(found: Found, before: Integers, choices: Integers) -> Integers:
-    """The choices from the start to the transition that ends last."""
-    way: list[int] = []
-    state, choice = int(found.last_state), int(found.last_choice)
+def _choices_to(end: Found, before: Integers, choices: Integers) -> Integers:
+    """Returns the choices from the start to the transition that ends last."""
+    reversed_path: list[int] = []
+    state, choice = int(end.last_state), int(end.last_choice)
     while state >= 0:
-        way.append(choice)
+        reversed_path.append(choice)
         state, choice = int(before[state]), int(choices[state])
-    return np.array(way[::-1], np.int64)
+    return np.array(reversed_path[::-1], np.int64)
 
 
 def _prepare(
     workload: BlockWorkload, configuration: SmConfiguration, *, symmetry: bool
 ) -> tuple[Block, StateVector]:
-    """The block as arrays, and the state before the first issue."""
+    """Returns the block as arrays, and the state before the first issue."""
     image = build_image(_unrolled(workload), configuration)
     warps, cores = workload.warp_count, configuration.schedulers
     kinds = [0] * warps
@@ -579,7 +574,7 @@ def _prepare(
 
 
 def _unrolled(workload: BlockWorkload) -> BlockWorkload:
-    """The workload without loops. Raises PtxwcetError (PW547, PW548)."""
+    """Returns the workload without loops. Raises PtxwcetError (PW547, PW548)."""
     classes = []
     for warp_class in workload.classes:
         body = tuple(unroll(warp_class.program.body))
@@ -590,7 +585,7 @@ def _unrolled(workload: BlockWorkload) -> BlockWorkload:
 
 
 def _liveness(image: Image) -> tuple[Integers, Integers]:
-    """Which registers' times still matter at each row; see :class:`Block`."""
+    """Returns the registers whose times still matter at each row; see :class:`Block`."""
     code, operands, registers = image.code, image.registers, image.register_count
     live = np.zeros((len(code), registers), np.int64)
     waited = np.zeros((len(code), registers), np.int64)
@@ -608,9 +603,9 @@ def _liveness(image: Image) -> tuple[Integers, Integers]:
     return live, waited
 
 
-def _too_many(what: str) -> Diagnostic:
+def _too_many(reason: str) -> Diagnostic:
     return Diagnostic(
         "PW534",
-        f"the exhaustive search is given up: {what}",
+        f"the exhaustive search is given up: {reason}",
         help="search a smaller block, or raise the cap",
     )

@@ -1,16 +1,15 @@
-"""A grid of blocks on several SMs: what goes in and what comes out.
+"""Defines the input and the output of the simulation of a grid of blocks on several SMs.
 
-What a warp executes is given by visits of basic blocks, not by a plain
-:class:`~ptxwcet.warp.program.WarpProgram`: each visit says which instrumentation point it passes,
-so that the waist's nodes need not.
+A warp executes visits of basic blocks instead of a plain
+:class:`~ptxwcet.warp.program.WarpProgram`: each visit names the instrumentation point that it
+passes, so that the nodes of the shared IR need not.
 
-The machine (docs/tracing.md). Each SM is the machine of the model (section 1) with room for
+The machine (docs/guide/run.md). Each SM is the machine of the model (section 1) with room for
 ``resident_blocks`` blocks. Blocks start in the order of their indices, each as soon as an SM has a
-free slot; of several such SMs the next one, by number, after the SM that was given a block last. A
-block leaves its slot when its last warp has ended, and another may start there in that cycle. SMs
-share nothing else. The warps of the block in slot ``s`` hold the warp slots ``s * W`` to
-``s * W + W - 1`` (W warps a block) while it runs; warp slot ``n`` belongs to sub-core
-``n mod schedulers``.
+free slot; among several such SMs the next one, by number, after the SM that was given a block last.
+A block leaves its slot when its last warp has ended, and another may start there in that cycle. SMs
+share nothing else. The warps of the block in slot ``s`` hold the warp slots ``s * W`` to ``s * W +
+W - 1`` (W warps a block) while it runs; warp slot ``n`` belongs to sub-core ``n mod schedulers``.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ IntColumn = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class TracedVisit:
-    """One execution of a basic block: the point it passes and what it issues, which may be nothing
-    (a return that the machine does not issue).
+    """One execution of a basic block: its point and its issues; the latter may be empty (a return
+    that the machine does not issue).
     """
 
     point: int
@@ -41,7 +40,7 @@ class TracedVisit:
 
 @dataclass(frozen=True)
 class TracedLoop:
-    """``body`` executed ``count`` times in a row."""
+    """A ``body`` executed ``count`` times in a row."""
 
     count: int
     body: tuple[TracedNode, ...]
@@ -49,7 +48,7 @@ class TracedLoop:
 
 TracedNode = TracedVisit | TracedLoop
 TracedProgram = tuple[TracedNode, ...]
-"""What one warp executes, from its first instruction to its last."""
+"""The execution of one warp, from its first instruction to its last."""
 
 
 @dataclass(frozen=True)
@@ -66,18 +65,18 @@ class GridWorkload:
 
     @property
     def block_count(self) -> int:
-        """Blocks of the grid."""
+        """The number of blocks of the grid."""
         return int(self.chosen.shape[0])
 
     @property
     def warps_per_block(self) -> int:
-        """Warps of a block."""
+        """The number of warps of a block."""
         return int(self.chosen.shape[1])
 
 
 @dataclass(frozen=True, slots=True)
 class GridShape:
-    """SMs, the blocks that one SM holds at a time, and cycles between the starts of two blocks."""
+    """The SMs, their resident blocks, and the cycles between the starts of two blocks."""
 
     sms: int
     resident_blocks: int
@@ -90,12 +89,12 @@ class GridShape:
 
 
 GridProgress = Callable[[int, int, int], None]
-"""Called now and then with the blocks that have ended, all blocks, and the instructions issued."""
+"""A callback that receives the blocks that have ended, all blocks, and the instructions issued."""
 
 
 @dataclass(frozen=True, slots=True)
 class GridOptions:
-    """How to run: the policy of every scheduler, its seed, the jitter, the most events to write."""
+    """The options of a run: the schedulers' policy, its seed, the jitter, the limit of events."""
 
     policy: Policy
     seed: int = 0
@@ -106,7 +105,7 @@ class GridOptions:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockRuns:
-    """Where and when each block ran, by its index: SM, slot, first cycle, cycle of its end."""
+    """The place and time of each block, by its index: SM, slot, first cycle, cycle of its end."""
 
     sm: IntColumn
     slot: IntColumn
@@ -116,7 +115,7 @@ class BlockRuns:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GridRun:
-    """A run. Events in order of cycle, then SM, then as they came about on the SM.
+    """A run. Events are in order of cycle, then SM, then occurrence on the SM.
 
     A visit's event has the cycle in which its first instruction is issued (a visit that issues
     nothing: the cycle after the warp's previous issue, or its start); a warp's last event the cycle
@@ -138,9 +137,9 @@ class GridRun:
 
     @property
     def active_warps(self) -> float:
-        """How many warps an SM has that have not ended, on average over cycles in which it has any.
+        """The mean number of active warps of an SM, over the cycles in which it has any.
 
-        Cost: that of sorting the blocks.
+        Cost: sorting the blocks.
         """
         warps = len(ended := self.cycle[self.point == self.point.max()]) // len(self.blocks.start)
         lived = int(ended.sum()) - warps * int(self.blocks.start.sum())

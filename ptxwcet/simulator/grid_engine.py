@@ -1,4 +1,4 @@
-"""Running a grid: the arrays, the compiled loop in pieces, the events in order."""
+"""Runs a grid: builds the arrays, runs the compiled loop in pieces, orders the events."""
 
 from __future__ import annotations
 
@@ -52,19 +52,19 @@ from ptxwcet.simulator.parts import (
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 _PIECE = 2_000_000
-"""Instructions between two looks at the progress: about a tenth of a second."""
+"""Instructions between two reports of progress: about a tenth of a second."""
 
 
 def simulate_grid(workload: GridWorkload, shape: GridShape, options: GridOptions) -> GridRun:
-    """Runs all blocks of a grid and writes down every visit of a basic block.
+    """Runs all blocks of a grid and records every visit of a basic block.
 
     Raises PtxwcetError PW532 for a deadlock at barriers, PW690 for more events than
     ``options.most_events``, before anything is run. Cost: about a scan over the warps of an SM for
-    each issued instruction, and sorting the events; memory about 60 bytes an event.
+    each issued instruction, and sorting the events; memory about 60 bytes per event.
     """
     image = build_grid_image(workload, shape.sm)
     require_room(image.events, options.most_events)
-    # blocks are dealt out in turn while no SM is full: more slots would stay empty
+    # Blocks are dealt out in turn while no SM is full, so more slots would stay empty.
     slots = min(shape.resident_blocks, -(-workload.block_count // shape.sms))
     layout = _lay_out(image, shape, options, workload)
     columns = Columns(
@@ -97,7 +97,7 @@ def simulate_grid(workload: GridWorkload, shape: GridShape, options: GridOptions
 
 
 def _run(image: GridImage, state: GridState, options: GridOptions) -> int:
-    """A run from a fresh state on; how it ended."""
+    """Runs from a fresh state on; returns the status at the end."""
     while (status := run_grid(image.program, state, _PIECE)) == PAUSED:
         if options.progress is not None:
             resident = int((state.slots[:, :, BLOCK] != EMPTY).sum())
@@ -115,7 +115,7 @@ def _fresh(
     slots: int,
     room: int,
 ) -> GridState:
-    """A state, with ``room`` for what waits in each place behind the units."""
+    """Returns a state, with ``room`` for the waiting items of each place after the units."""
     warps = layout.warps
     width = (layout.at.by if layout.served else layout.at.ready) + image.register_count
     barriers = len(image.barrier_names) * BARRIER_COLUMNS

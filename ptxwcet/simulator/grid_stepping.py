@@ -1,11 +1,11 @@
-"""The inner loop of grid simulation, compiled: blocks dispatched to SMs, warps stepped by cycle.
+"""Steps a grid, compiled: assigns blocks to SMs, and steps warps cycle by cycle.
 
-The machine is that of :mod:`ptxwcet.simulator.grid`; a warp is advanced as in
+The machine is described in :mod:`ptxwcet.simulator.grid`; a warp is advanced as in
 :mod:`ptxwcet.simulator.stepping` (the cycle in which its next instruction is eligible is known when
-the previous one has been issued). SMs meet only where blocks are dispatched: an SM without a free
-slot is run alone until one of its blocks ends; the earliest free slot of all takes the next block;
-only then anybody's future can change. Where something goes on behind the units SMs may meet at the
-memory of the GPU, too: then all are run together, cycle by cycle.
+the previous one has been issued). SMs interact only when blocks are assigned: an SM without a free
+slot is run on its own until one of its blocks ends; the earliest free slot of all takes the next
+block; only then can the future of an SM change. If instructions continue to servers after the
+units, SMs may also interact at the memory of the GPU: then all are run together, cycle by cycle.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ from ptxwcet.support.jit import compiled, inlined
 
 Shorts: TypeAlias = NDArray[np.int32]
 
-# Further columns of a row of code: one instruction of one kind of visit.
+# The further columns of a row of code: one instruction of one kind of visit.
 (
     POINT,  # passed when it is issued, -1: none
     LAST,  # 1: the visit ends with it
@@ -83,25 +83,26 @@ Shorts: TypeAlias = NDArray[np.int32]
 ENTRY_COLUMNS = 4
 VISIT = INSTRUCTION
 
-# Further columns of a warp slot. Loop counters follow, then those of registers: if nothing goes on
-# behind the units, their ready cycles alone.
+# The further columns of a warp slot. Loop counters follow, then register columns: without servers
+# after the units, only the ready cycles.
 (
     ENTRY,  # of the program
     IDENTITY,  # the warp's number in the grid
     FIXED,
 ) = range(RUN_COLUMNS, RUN_COLUMNS + 3)
-OVER = -1  # ROW: there is no next instruction
+OVER = -1  # ROW: no next instruction
 
-# Columns of a block slot. What each barrier of the block has counted follows.
+# The columns of a block slot. The counts of each barrier of the block follow.
 (
     BLOCK,  # index of the block, EMPTY: none
-    ENDS,  # cycle in which its last warp has ended; NEVER while that is not known
+    ENDS,  # cycle in which its last warp has ended; NEVER while it is unknown
     SLOT_COLUMNS,
 ) = range(3)
 EMPTY = -1
 
-# Columns of an SM. For each sub-core follow the slot issued last (-1: none), and the same unless
-# the warp has left it (-1); then the end of the last initiation on each server of each queue.
+# The columns of an SM. For each sub-core follow the slot issued last (-1: none), and the same
+# unless the warp has left it (-1); then the end of the last initiation on each server of each
+# queue.
 (
     CLOCK,  # everything before this cycle has happened
     FREE,  # slots
@@ -110,16 +111,16 @@ EMPTY = -1
 
 # Cells of the run.
 (
-    NEXT_BLOCK,  # the next one to start
-    GATE,  # first cycle in which it may
-    TURN,  # SM that is asked first
+    NEXT_BLOCK,  # the next block to start
+    GATE,  # the first cycle in which it may
+    TURN,  # the SM that is considered first
     WRITTEN,  # events
     ISSUED,  # instructions
-    NOW,  # the cycle that is looked at, where all SMs are run together
+    NOW,  # the current cycle, where all SMs are run together
     RUN_CELLS,
 ) = range(7)
 
-# Columns of a block's record.
+# The columns of a block's record.
 ON_SM, IN_SLOT, STARTED, FINISHED = range(4)
 RECORD_COLUMNS = 4
 
@@ -127,7 +128,7 @@ COMPLETE, DEADLOCK, PAUSED, FULL = range(4)
 
 
 class GridProgram(NamedTuple):
-    """What is executed, and on which units."""
+    """The executed code, and its units."""
 
     code: Integers
     registers: Integers
@@ -136,7 +137,7 @@ class GridProgram(NamedTuple):
     chosen: Integers  # [block, warp] program
     queue_of: Integers  # [sub-core, unit]
     servers: Integers  # [queue]
-    wide: Integers  # [barrier] 1: all warps of the block meet there
+    wide: Integers  # [barrier] 1: all warps of the block synchronise there
 
 
 class Columns(NamedTuple):
@@ -149,7 +150,7 @@ class Columns(NamedTuple):
 
 
 class GridLayout(NamedTuple):
-    """Numbers that the compiled code needs and that stay as they are during a run."""
+    """The numbers that the compiled code needs and that are constant during a run."""
 
     warps: int  # of a block
     cores: int
@@ -161,12 +162,12 @@ class GridLayout(NamedTuple):
     seed: int
     jitter_percent: int
     jitter_seed: int
-    served: bool  # something goes on behind the units
+    served: bool  # there are servers or counts after the units
     at: RegisterColumns
 
 
 class GridState(NamedTuple):
-    """Everything that changes, SM by SM, and ``layout``, which does not.
+    """Everything that changes, SM by SM, and the constant ``layout``.
 
     ``ages``: occupied slots, the oldest block first.
     """
@@ -197,10 +198,10 @@ def _write(state: GridState, point: int, sm: int, warp: int, cycle: int) -> None
 
 
 @compiled
-def _go_on(program: GridProgram, state: GridState, sm: int, w: int, cycle: int) -> None:
-    """Moves a warp past the entry it is at, to the next one that issues something or to its end.
+def _move_on(program: GridProgram, state: GridState, sm: int, w: int, cycle: int) -> None:
+    """Moves a warp past its entry, to the next one that issues something or to its end.
 
-    What it passes on the way without issuing is written with ``cycle``.
+    Passed entries that issue nothing are written with ``cycle``.
     """
     entries, warps = program.entries, state.warps[sm]
     at = warps[w, ENTRY] + 1
@@ -222,9 +223,9 @@ def _go_on(program: GridProgram, state: GridState, sm: int, w: int, cycle: int) 
 
 @compiled
 def _finish(state: GridState, sm: int, w: int) -> None:
-    """A warp has issued its last instruction, and waits for no barrier.
+    """Ends a warp that has issued its last instruction, and waits for no barrier.
 
-    While some of its instructions have no known end, nor has the warp.
+    While the end of some of its instructions is unknown, so is the warp's.
     """
     warps = state.warps[sm]
     warps[w, PHASE] = ENDED
@@ -234,7 +235,7 @@ def _finish(state: GridState, sm: int, w: int) -> None:
 
 @compiled
 def _expect(program: GridProgram, state: GridState, sm: int, w: int, earliest: int) -> None:
-    """Sets the cycle in which a warp's next instruction is eligible; NEVER while nobody knows."""
+    """Sets the cycle in which a warp's next instruction is eligible; NEVER while unknown."""
     code, operands, layout = program.code, program.registers, state.layout
     warps, at, served = state.warps[sm], layout.at, layout.served
     eligible, _ = expected(code, operands, warps, w, at, earliest, served)
@@ -263,8 +264,8 @@ def _open(
 
 @compiled
 def _settle(program: GridProgram, state: GridState, sm: int, slot: int, cycle: int) -> None:
-    """After a warp of a block has come to a barrier or to its end in ``cycle``: opens the barrier
-    that all others wait at, and notes the end of the block.
+    """Opens the barrier at which all others wait, and notes the end of the block, after a warp of a
+    block has reached a barrier or its end in ``cycle``.
     """
     warps, layout = state.warps[sm], state.layout
     first, count, served = slot * layout.warps, layout.warps, layout.served
@@ -284,7 +285,7 @@ def _settle(program: GridProgram, state: GridState, sm: int, slot: int, cycle: i
 
 @compiled
 def _stop(program: GridProgram, state: GridState, sm: int, w: int, pc: int, cycle: int) -> None:
-    """Follows up an issue in ``cycle``: the row at ``pc`` is a barrier or the last instruction."""
+    """Completes an issue in ``cycle``: the row at ``pc`` is a barrier or the last instruction."""
     code, warps, slot = program.code, state.warps[sm], w // state.layout.warps
     following = cycle + 1 + code[pc, BUBBLE]
     waits, opens = come(code, pc, state.slots[sm, slot], SLOT_COLUMNS)
@@ -351,13 +352,13 @@ def _start(program: GridProgram, state: GridState, sm: int, cycle: int) -> None:
         warps[w, PHASE] = RUNNING
         warps[w, IDENTITY] = block * layout.warps + w - first
         warps[w, ENTRY] = program.starts[program.chosen[block, w - first]] - 1
-        _go_on(program, state, sm, w, cycle)
+        _move_on(program, state, sm, w, cycle)
         if warps[w, ROW] == OVER:
             _finish(state, sm, w)
         else:
             state.next_cycle[sm, w] = cycle
     _settle(program, state, sm, slot, cycle - 1)
-    _retire(state, sm, cycle)  # a block that issues nothing
+    _retire(state, sm, cycle)  # for a block that issues nothing
     run[NEXT_BLOCK] += 1
     run[GATE] = cycle + layout.gap
     run[TURN] = (sm + 1) % state.sms.shape[0]
@@ -365,7 +366,7 @@ def _start(program: GridProgram, state: GridState, sm: int, cycle: int) -> None:
 
 @compiled
 def _next_end(slots: Integers) -> int:
-    """The first cycle in which a block is known to leave its slot."""
+    """Returns the first cycle in which a block is known to leave its slot."""
     earliest = NEVER
     for slot in range(slots.shape[0]):
         if slots[slot, BLOCK] != EMPTY and slots[slot, ENDS] < earliest:
@@ -373,12 +374,12 @@ def _next_end(slots: Integers) -> int:
     return earliest
 
 
-# --- behind the units -----------------------------------------------------------------------------
+# --- after the units ------------------------------------------------------------------------------
 
 
 @compiled
 def _serve(program: GridProgram, state: GridState, cycle: int) -> bool:
-    """All that happens behind the units in ``cycle``; False if there is no room."""
+    """Processes all events after the units in ``cycle``; returns False if the room is full."""
     code, behind, layout = program.code, state.behind, state.layout
     item = behind.items[len(behind.items) - 1, 0]
     while True:
@@ -397,14 +398,14 @@ def _serve(program: GridProgram, state: GridState, cycle: int) -> bool:
             _settle(program, state, sm, w // layout.warps, cycle)
     for sm in range(len(behind.servers) - behind.memory - 1):
         while next_count(code, behind, sm, cycle):
-            slot, row = item[OF_SLOT] // layout.warps, code[item[OF_ROW]]
-            if tally(state.slots[sm, slot], SLOT_COLUMNS, row):
-                _open(program, state, sm, slot, row[ARGUMENT], cycle)
+            slot, code_row = item[OF_SLOT] // layout.warps, code[item[OF_ROW]]
+            if tally(state.slots[sm, slot], SLOT_COLUMNS, code_row):
+                _open(program, state, sm, slot, code_row[ARGUMENT], cycle)
                 _settle(program, state, sm, slot, cycle - 1)
     return True
 
 
-# --- one SM alone ---------------------------------------------------------------------------------
+# --- one SM on its own ----------------------------------------------------------------------------
 
 
 @compiled
@@ -412,8 +413,8 @@ def _advance(program: GridProgram, state: GridState, sm: int, until: int, stop: 
     """Runs an SM to cycle ``until``; if that is NEVER, to the next end of a block.
 
     Stops early (PAUSED) when the run has issued ``stop`` instructions. The issue of an ordinary
-    instruction is written out here, on local names: passing the state to a function costs more than
-    the work.
+    instruction is inlined here, on local names: passing the state to a function costs more than the
+    work.
     """
     code, registers, entries = program.code, program.registers, program.entries
     queue_of, layout = program.queue_of, state.layout
@@ -466,8 +467,8 @@ def _advance(program: GridProgram, state: GridState, sm: int, until: int, stop: 
             end = entered + initiation + latency
             sent = layout.served and code[pc, PATH_PARTS] + code[pc, MEMORY_PARTS] > 0
             if layout.served:
-                known = NEVER if sent else end
-                produce(code, registers, warps, w, layout.at, pc, warps[w, DONE], known)
+                known_end = NEVER if sent else end
+                produce(code, registers, warps, w, layout.at, pc, warps[w, DONE], known_end)
             if sent or code[pc, KIND] == COUNTS:
                 item = state.behind.items[len(state.behind.items) - 1, 0]
                 item[OF_WARP], item[OF_SM], item[OF_SLOT] = identity, sm, w
@@ -488,7 +489,7 @@ def _advance(program: GridProgram, state: GridState, sm: int, until: int, stop: 
                     following = entries[at, ARGUMENT]
                     warps[w, ENTRY] = at
                 else:
-                    _go_on(program, state, sm, w, cycle + 1)
+                    _move_on(program, state, sm, w, cycle + 1)
                     following = warps[w, ROW]
             warps[w, ROW] = following
             if following != OVER and code[pc, KIND] == INSTRUCTION:
@@ -523,10 +524,10 @@ def _advance(program: GridProgram, state: GridState, sm: int, until: int, stop: 
 def run_grid(program: GridProgram, state: GridState, budget: int) -> int:
     """Runs a grid from its state on, for about ``budget`` instructions or to its end.
 
-    Returns COMPLETE, DEADLOCK or PAUSED; after PAUSED it goes on where it stopped when it is called
-    again. FULL: there was no room for all that waits for a server, and nothing else is said. Cost:
-    about a scan over the warps of an SM for each issued instruction; with servers behind the units
-    over those of all SMs for each cycle in which anything happens.
+    Returns COMPLETE, DEADLOCK or PAUSED; after PAUSED the next call continues at the same point.
+    FULL: the room was too small for all items that wait for a server; the rest of the state is then
+    undefined. Cost: about a scan over the warps of an SM for each issued instruction; with servers
+    after the units, over the warps of all SMs for each cycle with an event.
     """
     run, sms = state.run, state.sms
     stop = run[ISSUED] + budget
@@ -563,10 +564,10 @@ def run_grid(program: GridProgram, state: GridState, budget: int) -> int:
 
 @compiled
 def _run_together(program: GridProgram, state: GridState, stop: int) -> int:
-    """As :func:`run_grid`, all SMs cycle by cycle, for they wait for one memory."""
+    """Runs as :func:`run_grid`, all SMs cycle by cycle, since they wait for one memory."""
     run, sms = state.run, state.sms
     blocks = program.chosen.shape[0]
-    rounds = (stop - run[ISSUED]) // sms.shape[0] + 1  # each looks at all SMs
+    rounds = (stop - run[ISSUED]) // sms.shape[0] + 1  # each visits all SMs
     while run[ISSUED] < stop and rounds > 0:
         rounds -= 1
         now = run[NOW]

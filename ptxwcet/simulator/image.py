@@ -1,10 +1,10 @@
-"""Workloads as flat arrays: what the compiled machines execute.
+"""Encodes workloads as flat arrays, which the compiled machines execute.
 
-Of a block every node becomes a row of ``code``; loops become a LOOP_BEGIN and a LOOP_END row around
-their body, never copies of it, so an image is as large as the program tree. Classes lie one after
-the other, each closed by an END row.
+For a block every node becomes a row of ``code``; loops become a LOOP_BEGIN and a LOOP_END row
+around their body, never copies of it, so an image is as large as the program tree. Classes follow
+one another, each closed by an END row.
 
-Of a grid each kind of visit is laid down once, whoever executes it; a program is a row of entries
+For a grid each kind of visit is encoded once for all programs; a program is a sequence of entries
 that name visits and loops. So the size grows with the distinct visits and with the programs' trees.
 Registers are numbered over all visits, as the kernel names them.
 """
@@ -74,17 +74,17 @@ from ptxwcet.warp.program import (
 )
 
 ROOM = 256
-"""For what waits in each place behind the units, at first."""
-# Before a run is given up: some hundred megabytes of a block, for each SM 80 of a grid.
+"""The initial room for the waiting items of each place after the units."""
+# The limit of this room: some hundred megabytes for a block, 80 for each SM of a grid.
 _MOST_ROOM = 1 << 20
 
-# Cycle and instruction counts must stay far from the end of 64-bit integers.
+# Cycle and instruction counts must remain far below the limit of 64-bit integers.
 _MOST_INSTRUCTIONS = 2**50
 
 
 @dataclass(frozen=True)
 class Image:
-    """Arrays of one workload. ``starts[w]`` is the first row of warp w's program.
+    """The arrays of one workload. ``starts[w]`` is the first row of warp w's program.
 
     ``section_origins[s]`` is the barrier (its origin) that section s follows, None for section 0.
     ``barrier_names[b]`` names barrier b for messages.
@@ -95,7 +95,7 @@ class Image:
     starts: Integers
     queue_of: Integers  # [sub-core, unit]
     servers: Integers  # [queue]
-    wide: Integers  # [barrier] 1: of the whole block
+    wide: Integers  # [barrier] 1: for the whole block
     units: tuple[str, ...]
     register_count: int
     depth: int
@@ -105,7 +105,7 @@ class Image:
 
 
 def build_image(workload: BlockWorkload, configuration: SmConfiguration) -> Image:
-    """The image of a workload. Raises ValueError if a program is not a single path.
+    """Returns the image of a workload. Raises ValueError if a program is not a single path.
 
     Cost: linear in the program trees.
     """
@@ -137,12 +137,12 @@ def build_image(workload: BlockWorkload, configuration: SmConfiguration) -> Imag
 
 
 def goes_on_behind(code: Integers) -> bool:
-    """Whether anything goes on behind the units: something is served there, or counts."""
+    """Returns whether instructions are served after the units, or count there."""
     return bool(np.any(code[:, [PATH_PARTS, MEMORY_PARTS]]) or np.any(code[:, KIND] == COUNTS))
 
 
 def more_room(room: int) -> int:
-    """Room for more than waits behind the units. Raises PtxwcetError (PW533) if that is a lot."""
+    """Returns more room for items after the units. Raises PtxwcetError (PW533) above a limit."""
     if room < _MOST_ROOM:
         return 4 * room
     raise PtxwcetError(
@@ -156,17 +156,17 @@ def more_room(room: int) -> int:
 
 
 class Rows:
-    """Rows of code as they are laid down, the operands that they name, and the units they use.
+    """The rows of code that are built, their operands, and the units that they use.
 
     Registers have numbers by ``names``, barriers by their labels, both in order of appearance.
     """
 
     def __init__(self, columns: int, scoreboard: Scoreboard) -> None:
         self.rows: list[list[int]] = []
-        self.operands: list[int] = []  # of all rows, by range
+        self.operands: list[int] = []  # for all rows, by range
         self.units: dict[str, int] = {}
         self.barriers: dict[str, int] = {}
-        self.wide: list[int] = []  # of each barrier, 1: it is of the whole block
+        self.wide: list[int] = []  # by barrier, 1: for the whole block
         self.names: dict[str, int] = {}
         self.register_count = 1
         self.depth = 1
@@ -181,7 +181,7 @@ class Rows:
         return row
 
     def step(self, step: Step, configuration: SmConfiguration) -> list[int]:
-        """Appends the row of an instruction, or of what a warp does at a barrier."""
+        """Appends the row of an instruction, or of a warp's action at a barrier."""
         instruction = instruction_of(step)
         row = self._instruction(instruction, configuration.way_of(instruction))
         match step:
@@ -190,15 +190,15 @@ class Rows:
             case PartialBarrier(waits=waits, mbarrier=None):
                 row[KIND], row[ARGUMENT] = PARTIAL if waits else ARRIVE, self._number(step.shown)
                 row[COUNT] = step.warps
-            case PartialBarrier(waits=waits, mbarrier=Mbarrier() as what):
-                if what.behind or step.name == REGISTERS:
+            case PartialBarrier(waits=waits, mbarrier=Mbarrier() as use):
+                if use.behind or step.name == REGISTERS:
                     raise _not_compiled(step)
-                row[KIND] = POLL if waits else BEGINS if what.expects else COUNTS
+                row[KIND] = POLL if waits else BEGINS if use.expects else COUNTS
                 row[ARGUMENT] = self._number(step.shown)
-                row[COUNT] = what.parity if waits else what.expects or what.arrivals
+                row[COUNT] = use.parity if waits else use.expects or use.arrivals
                 row[TARGET] = instruction.initiation_cycles + instruction.latency_cycles
-                row[LATENCY] += what.after_cycles
-                row[OWES], row[IS_COPY] = what.owes - what.brings, int(what.brings > 0)
+                row[LATENCY] += use.after_cycles
+                row[OWES], row[IS_COPY] = use.owes - use.brings, int(use.brings > 0)
             case TimedInstruction(joins=True):
                 row[KIND], row[ARGUMENT] = JOIN, self._number("a product of its warpgroup")
         return row
@@ -230,12 +230,12 @@ class Rows:
         return begin, len(self.operands)
 
     def arrays(self) -> tuple[Integers, Integers]:
-        """The rows, and their operands."""
+        """Returns the rows, and their operands."""
         rows = np.array(self.rows, np.int64).reshape(-1, self._columns)
         return rows, np.array([*self.operands, 0], np.int64)
 
     def queues(self, configuration: SmConfiguration) -> tuple[Integers, Integers]:
-        """The queue of each sub-core and unit, and the servers of each queue."""
+        """Returns the queue of each sub-core and unit, and the servers of each queue."""
         queues = configuration.queues(tuple(self.units))
         queue_of = np.zeros((configuration.schedulers, max(1, len(self.units))), np.int64)
         servers = np.ones(1 + max((q.index for q in queues.values()), default=0), np.int64)
@@ -247,8 +247,8 @@ class Rows:
 
 def _not_compiled(step: PartialBarrier) -> PtxwcetError:
     handed = step.name == REGISTERS
-    what = "registers that warps hand over" if handed else "arrivals behind small copies"
-    message = f"{step.shown}: {what} are not simulated: only bounded"
+    subject = "registers that warps hand over" if handed else "arrivals behind small copies"
+    message = f"{step.shown}: {subject} are not simulated: only bounded"
     return PtxwcetError(Diagnostic("PW548", message, help="ask for the bound of the block"))
 
 
@@ -260,12 +260,12 @@ class _Builder(Rows):
         self._sections: dict[int, int] = {}
 
     def begin_program(self) -> None:
-        """Registers are private to a warp: each program numbers its own."""
+        """Restarts the numbers of registers, which are private to a warp, for a program."""
         self.names = {}
         self._sections = {}
 
     def add(self, body: Sequence[Node], depth: int) -> int:
-        """Appends a body inside ``depth`` loops; the number of instructions it executes."""
+        """Appends a body inside ``depth`` loops; returns the number of instructions it executes."""
         self.depth = max(self.depth, depth)
         executed = 0
         for node in body:
@@ -290,7 +290,7 @@ class _Builder(Rows):
         begin = self.row(LOOP_BEGIN)
         first = len(self.rows)
         executed = self.add(body, depth + 1)
-        if executed == 0:  # an engine must not spin through iterations without instructions
+        if executed == 0:  # An engine must not iterate without instructions.
             del self.rows[first - 1 :]
             return 0
         if executed * count >= _MOST_INSTRUCTIONS:
@@ -307,7 +307,7 @@ class _Builder(Rows):
         return executed * count
 
     def _section(self, origin: int) -> int:
-        """Copies of a barrier with the same origin (a loop cut into shares) open the same one."""
+        """Returns the section after a barrier; copies with one origin (split loops) share it."""
         if origin not in self._sections:
             self._sections[origin] = len(self.section_origins)
             self.section_origins.append(origin)
@@ -316,9 +316,9 @@ class _Builder(Rows):
 
 @dataclass(frozen=True)
 class GridImage:
-    """Arrays of a workload, and the sizes of the state that it needs.
+    """The arrays of a workload, and the sizes of the state that it needs.
 
-    ``events`` is the number of events of a whole run, exactly. ``barrier_names[b]`` names barrier b
+    ``events`` is the exact number of events of a whole run. ``barrier_names[b]`` names barrier b
     for messages.
     """
 
@@ -330,7 +330,7 @@ class GridImage:
 
 
 def build_grid_image(workload: GridWorkload, configuration: SmConfiguration) -> GridImage:
-    """The image of a workload. Cost: linear in the programs' trees and in the warps."""
+    """Returns the image of a workload. Cost: linear in the programs' trees and in the warps."""
     builder = _GridBuilder(workload.scoreboard, configuration)
     starts = np.zeros(len(workload.programs), np.int64)
     events = []
@@ -362,10 +362,10 @@ class _GridBuilder(Rows):
         self._configuration = configuration
         self.entries: list[tuple[int, int, int, int]] = []
         self._visits: dict[int, tuple[int, int, int, int]] = {}
-        self._kept: list[TracedVisit] = []  # identities stay taken
+        self._kept: list[TracedVisit] = []  # so that no id() is reused
 
     def add(self, body: Sequence[TracedNode], depth: int) -> int:
-        """Appends a body inside ``depth`` loops; the number of visits that it executes."""
+        """Appends a body inside ``depth`` loops; returns the number of its executed visits."""
         self.depth = max(self.depth, depth)
         visits = 0
         for node in body:
@@ -382,7 +382,7 @@ class _GridBuilder(Rows):
         self.entries.append((LOOP_BEGIN, depth, loop.count, 0))
         first = len(self.entries)
         visits = self.add(loop.body, depth + 1)
-        if visits == 0:  # nobody must spin through iterations without visits
+        if visits == 0:  # no engine may iterate without visits
             del self.entries[first - 1 :]
             return 0
         self.entries.append((LOOP_END, depth, 0, first))

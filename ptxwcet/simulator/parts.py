@@ -1,8 +1,8 @@
-"""What the machines have in common, compiled: rows of code, units, loops, barriers, jitter.
+"""Implements the compiled machines' common parts: code rows, units, loops, barriers, jitter.
 
 A block (:mod:`ptxwcet.simulator.stepping`), a grid (:mod:`ptxwcet.simulator.grid_stepping`) and the
-exhaustive search (:mod:`ptxwcet.simulator.exhaustive`) execute rows of code on warps, whose
-state is a row of columns each. The first columns of both are the same for all three.
+exhaustive search (:mod:`ptxwcet.simulator.exhaustive`) execute rows of code on warps, whose state
+is a row of columns each. The first columns of both are the same for all three.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ptxwcet.support.jit import compiled, inlined
 Integers: TypeAlias = NDArray[np.int64]
 WarpTable: TypeAlias = NDArray[np.int64] | NDArray[np.int32]
 
-# Kinds of rows, and columns of a row (ptxwcet.simulator.image).
-# A warp BEGINS an mbarrier, COUNTS there or POLLs it; JOIN is a product of its warpgroup.
+# The kinds of rows, and the columns of a row (ptxwcet.simulator.image). A warp BEGINS an mbarrier,
+# COUNTS there or POLLs it; JOIN is a product of its warpgroup.
 INSTRUCTION, BARRIER, PARTIAL, ARRIVE, JOIN, BEGINS, COUNTS, POLL = range(8)
 LOOP_BEGIN, LOOP_END, END = range(POLL + 1, POLL + 4)
 (
@@ -29,21 +29,21 @@ LOOP_BEGIN, LOOP_END, END = range(POLL + 1, POLL + 4)
     TARGET,  # loop end: first row of the body; poll: cycles until the answer
     UNIT,
     INITIATION,
-    LATENCY,  # behind the last server
+    LATENCY,  # after the last server
     BUBBLE,
     CONDITIONAL,
     WAITS_BEGIN,  # operands
     WAITS_END,
     WRITES_BEGIN,
     WRITES_END,
-    PATH_PARTS,  # parts of a cycle at the memory path
-    MEMORY_PARTS,  # and of the memory
-    OWES,  # bytes, less those that are brought
-    IS_COPY,  # 1: counts when it has ended, whatever else its warp counts
+    PATH_PARTS,  # parts of a cycle on the memory path
+    MEMORY_PARTS,  # parts of a cycle in the memory
+    OWES,  # pending bytes, less the bytes that it completes
+    IS_COPY,  # 1: counts when it has ended, independent of its warp's other counts
     ROW_COLUMNS,
 ) = range(18)
 
-# Columns of a warp.
+# The columns of a warp.
 (
     ROW,  # of the next instruction
     SINCE,  # the first cycle in which it could issue if the barrier that it waits at were open
@@ -52,46 +52,46 @@ LOOP_BEGIN, LOOP_END, END = range(POLL + 1, POLL + 4)
     WARP_COLUMNS,
 ) = range(5)
 RUNNING, ENDED = -1, 1 << 20
-NOBODY, NOT_ALL = -1, -2  # who is met at a barrier, if none is to be opened
+NOBODY, NOT_ALL = -1, -2  # the results of a search for a barrier to open
 NEVER = 1 << 62
 
-# Further columns of a warp, of a block and of a grid.
+# The further columns of a warp, of a block and of a grid.
 (
     DONE,  # instructions issued so far
-    UNDERWAY,  # of these, those that have not reached their last server
+    UNDERWAY,  # issued, but not yet at their last server
     EARLIEST,  # of the next one, if it waits for one of them
     AFTER,  # the row of the barrier or product that it waits at
     RUN_COLUMNS,
 ) = range(WARP_COLUMNS, WARP_COLUMNS + 5)
 
-# Columns of a barrier: of a part of the block ARRIVED alone, the others of an mbarrier.
+# The columns of a barrier: a partial barrier uses only ARRIVED, an mbarrier the others.
 ARRIVED, EXPECTED, OWED, PARITY, BARRIER_COLUMNS = range(5)
 
-# What goes on behind the units: on an SM the path, behind all SMs the memory, on an SM what is to
-# count at mbarriers; the last place is for what is put into one of these.
+# The places after the units: on an SM the path, after all SMs the memory, on an SM the items that
+# will count at mbarriers; the last place is for an item that is put into one of these.
 (
-    AT,  # the cycle in which it gets to the server, or counts; NEVER: not known yet
+    AT,  # the cycle in which it reaches the server, or counts; NEVER: not yet known
     OF_WARP,
     NUMBER,  # of the instruction in the warp's execution
     OF_ROW,
-    ALONE,  # the cycle in which it ends if it waits nowhere
+    ALONE,  # the cycle in which it ends without waiting
     LATENCY_LEFT,
-    EVENT,  # of a block, where its end is recorded; -1: nowhere
+    EVENT,  # for a block, the place that records its end, or -1
     OF_SM,
     OF_SLOT,  # its warp's, on the SM
     ITEM_COLUMNS,
 ) = range(10)
 FIRST, COUNT_OF, FREE, FREE_PART, STAGE_COLUMNS = range(5)  # the first in its ring, how many
-PART_BITS = 10  # of a cycle there are 1024 (ptxwcet.simulator.configuration.PARTS)
+PART_BITS = 10  # a cycle has 1024 (ptxwcet.simulator.configuration.PARTS)
 
 
 class RegisterColumns(NamedTuple):
-    """The first columns, in a warp's row, of what is known of its registers.
+    """The first columns, in a warp's row, of the data of its registers.
 
-    ``ready``: the cycle in which each is; ``queued``: how long its producer waited for its unit or
-    server. Where something goes on behind the units: how many producers have no known end yet
-    (``open``), the number of the last unconditional one (``since``), and of that which is ready
-    last so far (``by``).
+    ``ready``: the cycle in which each is; ``queued``: the time that its producer waited for its
+    unit or server. With servers after the units: the number of producers without a known end
+    (``open``), the number of the last unconditional producer (``since``), and of the producer that
+    is ready last so far (``by``).
     """
 
     ready: int
@@ -102,7 +102,7 @@ class RegisterColumns(NamedTuple):
 
 
 class Behind(NamedTuple):
-    """What goes on behind the units: [place, column], and [place, rank, column].
+    """The servers and items after the units: [place, column], and [place, rank, column].
 
     ``memory`` is the place of the memory, the number of SMs.
     """
@@ -114,7 +114,7 @@ class Behind(NamedTuple):
 
 @inlined
 def pass_loop(table: Integers, at: int, warps: Integers, warp: int, counters: int) -> int:
-    """Takes a warp past the beginning or the end of a loop; the row of the table that follows.
+    """Takes a warp past the beginning or the end of a loop; returns the next row of the table.
 
     ``counters``: first column of the iterations left, by depth.
     """
@@ -128,7 +128,7 @@ def pass_loop(table: Integers, at: int, warps: Integers, warp: int, counters: in
 
 @inlined
 def dispatch(servers: WarpTable, first: int, count: int, cycle: int, initiation: int) -> int:
-    """Occupies the server, of ``count`` from ``first`` on, that is free first; from which cycle."""
+    """Occupies the first free server, of ``count`` from ``first`` on; returns the cycle."""
     best = first
     for server in range(first + 1, first + count):
         if servers[server] < servers[best]:
@@ -142,13 +142,13 @@ def dispatch(servers: WarpTable, first: int, count: int, cycle: int, initiation:
 def awaited(
     code: Integers, operands: Integers, warps: WarpTable, warp: int, ready: int, earliest: int
 ) -> tuple[int, int]:
-    """When a warp's next instruction is eligible, not before ``earliest``, and for which register.
+    """Returns when a warp is eligible, not before ``earliest``, and the register that decides it.
 
     ``ready``: first column of the cycles in which registers are ready. -1: it waits for none.
     """
-    row = warps[warp, ROW]
+    pc = warps[warp, ROW]
     last = -1
-    for k in range(code[row, WAITS_BEGIN], code[row, WAITS_END]):
+    for k in range(code[pc, WAITS_BEGIN], code[pc, WAITS_END]):
         register = operands[k]
         if warps[warp, ready + register] > earliest:
             earliest = warps[warp, ready + register]
@@ -166,10 +166,10 @@ def expected(
     earliest: int,
     served: bool,
 ) -> tuple[int, int]:
-    """As :func:`awaited`; NEVER while it waits for what has no known end (``served``)."""
-    row = warps[warp, ROW]
+    """Returns :func:`awaited`, or NEVER while it waits for an unknown end (``served``)."""
+    pc = warps[warp, ROW]
     if served:
-        for k in range(code[row, WAITS_BEGIN], code[row, WAITS_END]):
+        for k in range(code[pc, WAITS_BEGIN], code[pc, WAITS_END]):
             if warps[warp, at.open + operands[k]] > 0:
                 warps[warp, EARLIEST] = earliest
                 return NEVER, -1
@@ -178,12 +178,12 @@ def expected(
 
 @inlined
 def write(
-    code: Integers, operands: Integers, row: int, warps: WarpTable, warp: int, ready: int, end: int
+    code: Integers, operands: Integers, pc: int, warps: WarpTable, warp: int, ready: int, end: int
 ) -> None:
-    """Makes ready at ``end`` what a row writes; what a guard may forbid, not earlier than now."""
-    for k in range(code[row, WRITES_BEGIN], code[row, WRITES_END]):
+    """Sets the registers that a row writes ready at ``end``, or not before now if guarded."""
+    for k in range(code[pc, WRITES_BEGIN], code[pc, WRITES_END]):
         column = ready + operands[k]
-        if code[row, CONDITIONAL] == 0 or end > warps[warp, column]:
+        if code[pc, CONDITIONAL] == 0 or end > warps[warp, column]:
             warps[warp, column] = end
 
 
@@ -191,11 +191,11 @@ def write(
 def met_by_all(
     warps: WarpTable, first: int, count: int, wide: Integers, opens: int, served: bool
 ) -> tuple[int, int]:
-    """The barrier of the block at which all of ``count`` warps wait that have not ended, and when
-    it opens.
+    """Returns the barrier at which all of ``count`` warps wait that have not ended, and its
+    opening.
 
     ``opens`` is the first cycle that follows the last issue. NOBODY: all have ended; NOT_ALL: some
-    run, or wait elsewhere, or it is not known yet when some end that have issued all (``served``).
+    run, or wait elsewhere, or some that have issued all have an unknown end (``served``).
     """
     barrier = NOBODY
     for warp in range(first, first + count):
@@ -215,7 +215,7 @@ def met_by_all(
 
 @inlined
 def arrive(arrivals: WarpTable, column: int, warps: int) -> bool:
-    """Counts a warp that arrives at a barrier of some warps; whether it is the last one."""
+    """Counts a warp that arrives at a partial barrier; returns whether it is the last one."""
     arrivals[column] += 1
     if arrivals[column] < warps:
         return False
@@ -227,8 +227,8 @@ def arrive(arrivals: WarpTable, column: int, warps: int) -> bool:
 def times(
     code: Integers, pc: int, percent: int, seed: int, warp: int, number: int
 ) -> tuple[int, int]:
-    """Initiation and latency of a row, as instruction of that number of a warp, with jitter
-    (policies.Jitter).
+    """Returns initiation and latency of a row, for the instruction with this number of a warp, with
+    jitter (policies.Jitter).
     """
     initiation, latency = code[pc, INITIATION], code[pc, LATENCY]
     if percent > 0:
@@ -240,7 +240,7 @@ def times(
 
 @inlined
 def first_eligible(upcoming: Integers) -> int:
-    """The first cycle in which a warp is eligible; NEVER if none will be."""
+    """Returns the first cycle in which a warp is eligible; NEVER if none will be."""
     earliest = NEVER
     for warp in range(len(upcoming)):
         if upcoming[warp] < earliest:
@@ -248,14 +248,14 @@ def first_eligible(upcoming: Integers) -> int:
     return earliest
 
 
-# --- behind the units -----------------------------------------------------------------------------
+# --- after the units ------------------------------------------------------------------------------
 
 
 @compiled
 def join(server: Integers, ring: Integers, item: Integers) -> bool:
-    """Puts an item in its place on the way to a server; False if there is no room.
+    """Puts an item in its place on the path to a server; returns False if the room is full.
 
-    What arrives in the same cycle is ordered by warp and by the warp's program.
+    Items that arrive in the same cycle are ordered by warp and by the warp's program.
     """
     room = len(ring)
     if server[COUNT_OF] == room:
@@ -285,7 +285,7 @@ def copy_item(place: Integers, item: Integers) -> None:
 
 @compiled
 def occupy(server: Integers, at: int, parts: int) -> int:
-    """A server serves what arrives in cycle ``at``, after all that came before; when it is done."""
+    """Serves an item that arrives in cycle ``at``, after all earlier ones; returns its end."""
     if server[FREE] < at:
         server[FREE], server[FREE_PART] = at, 0
     total = server[FREE_PART] + parts
@@ -305,7 +305,7 @@ def produce(
     number: int,
     end: int,
 ) -> None:
-    """Books what the instruction at ``pc`` writes as its own; ``end`` NEVER is not known yet."""
+    """Books the registers that the row at ``pc`` writes; ``end`` is NEVER while unknown."""
     for k in range(code[pc, WRITES_BEGIN], code[pc, WRITES_END]):
         register = operands[k]
         if code[pc, CONDITIONAL] == 0:
@@ -323,10 +323,10 @@ def produce(
 def leave(
     code: Integers, warps: Integers, behind: Behind, pc: int, freed: int, queued: int, latency: int
 ) -> bool:
-    """An instruction leaves its unit at ``freed`` for the servers behind it, or is to count when it
-    has ended, or both; False if there is no room. The last place has whose it is.
+    """Sends an instruction from its unit at ``freed`` to its servers, to count at its end, or both.
 
-    ``queued``: how long it waited for the unit.
+    Returns False if the room is full. The last place holds its warp. ``queued``: how long it waited
+    for the unit.
     """
     item = behind.items[len(behind.items) - 1, 0]
     path, memory = code[pc, PATH_PARTS], code[pc, MEMORY_PARTS]
@@ -351,10 +351,10 @@ def leave(
 
 @compiled
 def serve(code: Integers, behind: Behind, cycle: int) -> int:
-    """Takes the first of what gets to a last server by ``cycle`` to the last place; when it ends.
+    """Moves the first item at a last server by ``cycle`` to the last place; returns its end.
 
-    That may be later. NEVER: nothing does; -1: there is no room. What gets there does so after its
-    issue, so that by then all earlier ones are known.
+    The end may be later than ``cycle``. NEVER: no item; -1: too little room. Items arrive
+    after their issue, so that by then all earlier ones are known.
     """
     memory = behind.memory
     item = behind.items[len(behind.items) - 1, 0]
@@ -385,7 +385,7 @@ def conclude(
     behind: Behind,
     end: int,
 ) -> None:
-    """The end of the instruction in the last place is known: its last server was found free."""
+    """Completes the instruction in the last place: its end is known, its last server was free."""
     item = behind.items[len(behind.items) - 1, 0]
     warp, number, pc = item[OF_SLOT], item[NUMBER], item[OF_ROW]
     warps[warp, LAST_END] = max(warps[warp, LAST_END], end)
@@ -393,7 +393,7 @@ def conclude(
     for k in range(code[pc, WRITES_BEGIN], code[pc, WRITES_END]):
         register = operands[k]
         if number < warps[warp, at.since + register]:
-            continue  # another one writes it by now
+            continue  # another instruction writes it by now
         warps[warp, at.open + register] -= 1
         ready = warps[warp, at.ready + register]
         if end > ready or (end == ready and number < warps[warp, at.by + register]):
@@ -410,7 +410,7 @@ def conclude(
 
 @compiled
 def next_arrival(behind: Behind, cycle: int) -> int:
-    """The first cycle after this one in which anything is known to happen behind the units."""
+    """Returns the next cycle with a known event after the units."""
     earliest = NEVER
     for stage in range(behind.memory + 1):
         if behind.servers[stage, COUNT_OF] > 0:
@@ -427,14 +427,14 @@ def next_arrival(behind: Behind, cycle: int) -> int:
 
 @compiled
 def next_count(code: Integers, behind: Behind, sm: int, cycle: int) -> bool:
-    """Takes the first that counts by ``cycle`` to the last place; False if none does.
+    """Takes the first item that counts by ``cycle`` to the last place; returns False if none.
 
-    What a warp counts at one mbarrier it counts in its order, but for copies.
+    The counts of a warp at one mbarrier are in its order, except for copies.
     """
     place = behind.memory + 1 + sm
     held, count = behind.items[place], behind.servers[place, COUNT_OF]
     for rank in range(count):
-        if held[rank, AT] > cycle or _is_behind_another(code, held, rank):
+        if held[rank, AT] > cycle or _follows_another(code, held, rank):
             continue
         copy_item(behind.items[len(behind.items) - 1, 0], held[rank])
         for following in range(rank + 1, count):
@@ -445,7 +445,7 @@ def next_count(code: Integers, behind: Behind, sm: int, cycle: int) -> bool:
 
 
 @compiled
-def _is_behind_another(code: Integers, held: Integers, rank: int) -> bool:
+def _follows_another(code: Integers, held: Integers, rank: int) -> bool:
     item = held[rank]
     if code[item[OF_ROW], IS_COPY] != 0:
         return False
@@ -459,8 +459,8 @@ def _is_behind_another(code: Integers, held: Integers, rank: int) -> bool:
 
 @compiled
 def come(code: Integers, pc: int, barriers: Integers, first: int) -> tuple[bool, bool]:
-    """A warp issues the row at ``pc``: whether it waits behind it, and whether that opens a barrier
-    of a part of the block. ``first``: the column of what the first barrier has counted.
+    """Issues the row at ``pc``; returns whether the warp waits after it, and whether that opens a
+    partial barrier. ``first``: the column of the first barrier's counts.
     """
     kind, column = code[pc, KIND], first + code[pc, ARGUMENT] * BARRIER_COLUMNS
     if kind == POLL:
@@ -474,9 +474,9 @@ def come(code: Integers, pc: int, barriers: Integers, first: int) -> tuple[bool,
 
 @compiled
 def tally(barriers: Integers, first: int, row: Integers) -> bool:
-    """What a row counts is counted at its mbarrier; whether that ends a phase.
+    """Counts a row at its mbarrier; returns whether that ends a phase.
 
-    A phase is over when all that are expected have arrived and no byte is owed.
+    A phase is complete when all expected arrivals have happened and no bytes are pending.
     """
     column = first + row[ARGUMENT] * BARRIER_COLUMNS
     barriers[column + ARRIVED] += row[COUNT]

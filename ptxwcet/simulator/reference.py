@@ -1,8 +1,8 @@
-"""The machine of the model in plain Python, cycle by cycle: the test oracle of the engine.
+"""Simulates the machine of the model in plain Python: the test oracle of the engine.
 
 Written for reading, not for speed: every cycle is stepped, queues are lists of instructions, a
-program is a generator over its tree. It shares with the engine the types of what goes in and comes
-out, and the random numbers.
+program is a generator over its tree. It shares with the engine the types of input and output, and
+the random numbers.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from ptxwcet.warp.program import (
 from ptxwcet.warp.structure import entered
 
 Choice = Callable[[int, int, tuple[int, ...]], int]
-"""Decides for (cycle, sub-core, eligible warps in ascending order) which warp is issued."""
+"""A decision for (cycle, sub-core, eligible warps in ascending order): the warp that is issued."""
 
 
 @dataclass
 class _InFlight:
-    """An issued instruction, the ``number``-th of its warp; ``way``: what follows the initiation.
+    """An issued instruction, the ``number``-th of its warp; ``way``: servers after initiation.
 
-    ``entered``: the cycle in which it comes to its queue, that of its issue but for a product of a
-    warpgroup. ``dispatch`` is known when it leaves its queue, ``passed`` when the memory path
+    ``entered``: the cycle in which it enters its queue, which is the issue except for a product of
+    a warpgroup. ``dispatch`` is set when it leaves its queue, ``passed`` when the memory path
     begins with it, ``served`` when the last server does: the cycles in which they are done with it.
     """
 
@@ -68,7 +68,7 @@ class _InFlight:
 
     @property
     def waited(self) -> int:
-        """Cycles, from its entry to its end, in which a unit or server was busy with others."""
+        """The cycles, from its entry to its end, in which a unit or server was busy with others."""
         way = self.way
         memory_cycles = -(-way.memory_parts // PARTS)
         alone = self.initiation + way.path_cycles + memory_cycles + way.latency
@@ -80,7 +80,7 @@ class _InFlight:
 
 @dataclass
 class _Counter:
-    """An mbarrier: the arrivals of a phase, those that are still to come, and the bytes."""
+    """An mbarrier: the arrivals of a phase, the pending ones, and the bytes."""
 
     expects: int
     pending: int
@@ -95,31 +95,31 @@ class _Warp:
     next: Step | None = None
     issued: list[_InFlight] = field(default_factory=list)
     producers: dict[str, list[_InFlight]] = field(default_factory=dict)
-    waits_at: Step | None = None  # a product: for the other warps of its warpgroup
+    waits_at: Step | None = None  # a product waits for the other warps of its warpgroup
     earliest: int = 0  # the previous issue and its bubble are over
-    opened: int = 0  # the barrier waited at last is open
+    opened: int = 0  # the last barrier of a wait is open
     bubble_booked: bool = False
     section: int | None = None
     executions: dict[int | None, int] = field(default_factory=lambda: {None: 1})
     spent: dict[int | None, dict[str, int]] = field(default_factory=dict)
 
     def book(self, cause: str, cycles: int = 1) -> None:
-        row = self.spent.setdefault(self.section, {f.name: 0 for f in fields(Stalls)})
-        row[cause] += cycles
+        causes = self.spent.setdefault(self.section, {f.name: 0 for f in fields(Stalls)})
+        causes[cause] += cycles
 
     def is_ready(self, register: str, cycle: int) -> bool:
         writers = self.producers.get(register, [])
         return all(writer.is_over(cycle) for writer in writers)
 
     def last_writer(self, register: str) -> _InFlight | None:
-        """The producer whose result the register waits for: of several, the last to end."""
-        return max(self.producers.get(register, []), key=lambda one: one.end, default=None)
+        """Returns the producer that the register waits for: the last to end of several."""
+        return max(self.producers.get(register, []), key=lambda request: request.end, default=None)
 
     def ended(self, cycle: int) -> bool:
-        """Whether all its initiations and latencies are over at the start of ``cycle``."""
+        """Returns whether all its initiations and latencies are over at the start of ``cycle``."""
         if self.next is not None or self.waits_at is not None:
             return False
-        return all(one.is_over(cycle) for one in self.issued)
+        return all(request.is_over(cycle) for request in self.issued)
 
 
 def reference_run(
@@ -180,7 +180,7 @@ class _Machine:
             self.waiting[queue.index] = deque()
             self.serving[queue.index] = []
             self.servers[queue.index] = queue.servers
-        self.under_way: list[_InFlight] = []  # to the servers behind the units
+        self.under_way: list[_InFlight] = []  # to the servers after the units
         self.at_path: deque[_InFlight] = deque()
         self.at_memory: deque[_InFlight] = deque()
         self.path_free = 0
@@ -193,7 +193,7 @@ class _Machine:
             for step in entered(program.body)
         )
         self.counters = {REGISTERS: _Counter(given, given)}
-        self.counting: list[tuple[_InFlight, PartialBarrier]] = []  # whose effect is still to come
+        self.counting: list[tuple[_InFlight, PartialBarrier]] = []  # with pending effects
         self.log: list[_InFlight] = []
         self.cycle = 0
 
@@ -211,22 +211,22 @@ class _Machine:
             self.cycle += 1
 
     def serve(self) -> None:
-        """Instructions get to the servers behind the units, and are served in this order.
+        """Moves instructions to the servers after the units, which serve them in this order.
 
-        Those that get there in the same cycle are served by warp, then in program order.
+        Instructions that arrive in the same cycle are served by warp, then in program order.
         """
-        self.under_way.sort(key=lambda one: (one.warp, one.number))
-        self.at_path.extend(self.arriving(lambda one: one.freed, path=True))
+        self.under_way.sort(key=lambda request: (request.warp, request.number))
+        self.at_path.extend(self.arriving(lambda request: request.freed, path=True))
         if self.at_path and self.path_free <= self.cycle:
             request = self.at_path.popleft()
             self.path_free = request.passed = self.cycle + request.way.path_cycles
             if request.way.memory_parts:
                 self.under_way.append(request)
-                self.under_way.sort(key=lambda one: (one.warp, one.number))
+                self.under_way.sort(key=lambda request: (request.warp, request.number))
             else:
                 request.served = request.passed
         self.at_memory.extend(
-            self.arriving(lambda one: one.freed if one.passed is None else one.passed, path=False)
+            self.arriving(lambda r: r.freed if r.passed is None else r.passed, path=False)
         )
         while self.at_memory and self.memory_free < (self.cycle + 1) * PARTS:
             request = self.at_memory.popleft()
@@ -234,21 +234,21 @@ class _Machine:
             request.served = -(-self.memory_free // PARTS)
 
     def arriving(self, at: Callable[[_InFlight], int], *, path: bool) -> list[_InFlight]:
-        """Takes out of what is under way what gets to a server in this cycle."""
-        found = [
+        """Removes, from the instructions in flight, all that reach a server in this cycle."""
+        arrived = [
             request
             for request in self.under_way
             if (request.passed is None and request.way.path_cycles > 0) == path
             and request.dispatch is not None
             and at(request) == self.cycle
         ]
-        self.under_way = [one for one in self.under_way if one not in found]
-        return found
+        self.under_way = [request for request in self.under_way if request not in arrived]
+        return arrived
 
     def dispatch(self) -> None:
-        """Instructions leave their queues in order while servers are free."""
+        """Moves instructions from their queues, in order, to free servers."""
         for index, queue in self.waiting.items():
-            busy = [one for one in self.serving[index] if one.freed > self.cycle]
+            busy = [request for request in self.serving[index] if request.freed > self.cycle]
             while queue and len(busy) < self.servers[index]:
                 request = queue.popleft()
                 request.dispatch = self.cycle
@@ -267,7 +267,7 @@ class _Machine:
         chosen = self.pick(core, eligible)
         self.last[core] = chosen
         self.execute(self.warps[chosen], core)
-        self.dispatch()  # what enters an idle unit is dispatched in the cycle of its issue
+        self.dispatch()  # an instruction for an idle unit is dispatched in the cycle of its issue
         return True
 
     def is_eligible(self, warp: _Warp) -> bool:
@@ -310,12 +310,12 @@ class _Machine:
         match step:
             case Barrier():
                 warp.waits_at = step
-            case PartialBarrier(mbarrier=Mbarrier() as what):
-                if what.expects:
-                    self.counters[step.name] = _Counter(what.expects, what.expects)
+            case PartialBarrier(mbarrier=Mbarrier() as use):
+                if use.expects:
+                    self.counters[step.name] = _Counter(use.expects, use.expects)
                 elif not step.waits:
                     self.counting.append((request, step))
-                elif self.counters[step.name].parity == what.parity:
+                elif self.counters[step.name].parity == use.parity:
                     warp.waits_at = step
                 elif step.name == REGISTERS:
                     warp.opened = self.cycle + instruction.initiation_cycles
@@ -334,7 +334,7 @@ class _Machine:
                 pass
 
     def enter_together(self, number: int) -> None:
-        """A product comes to the queues of all four warps when the last of them has issued it."""
+        """Queues a product for all four warps when the last of them has issued it."""
         group = [warp for warp in self.warps if warp.number // WARPGROUP == number]
         if len(group) < WARPGROUP or not all(_waits_for_group(warp) for warp in group):
             return
@@ -384,40 +384,40 @@ class _Machine:
     # --- barriers ---------------------------------------------------------------------------------
 
     def count(self) -> None:
-        """What counts at mbarriers does so when it has ended, that of a warp in its order, but for
-        copies; whoever waits is held until the phase is over, and asks once more then.
+        """Counts ended instructions at mbarriers, for each warp in its order, except for copies; a
+        waiting warp is held until the phase is complete, and then polls once more.
         """
         due, self.counting = self.counting, []
         held: set[tuple[int, str]] = set()
         for request, step in due:
-            what, key = step.mbarrier, (request.warp, step.name)
-            assert what is not None
-            is_due = request.is_over(self.cycle) and self.are_over(what, request)
-            if not is_due or (key in held and not what.brings):
+            use, key = step.mbarrier, (request.warp, step.name)
+            assert use is not None
+            is_due = request.is_over(self.cycle) and self.are_over(use, request)
+            if not is_due or (key in held and not use.brings):
                 self.counting.append((request, step))
-                held |= set() if what.brings else {key}
+                held |= set() if use.brings else {key}
                 continue
             at = self.counters[step.name]
-            at.owed += what.owes - what.brings
-            at.pending -= what.arrivals
+            at.owed += use.owes - use.brings
+            at.pending -= use.arrivals
             if at.pending == 0 and at.owed == 0:
                 at.pending, at.parity = at.expects, 1 - at.parity
                 self.open_phase(step.name)
 
-    def are_over(self, what: Mbarrier, request: _InFlight) -> bool:
-        """Whether the copies that an arrival is behind have ended long enough ago."""
-        if not what.behind:
+    def are_over(self, use: Mbarrier, request: _InFlight) -> bool:
+        """Returns whether the copies before an arrival have ended long enough ago."""
+        if not use.behind:
             return True
-        (warp,) = (one for one in self.warps if one.number == request.warp)
+        (warp,) = (warp for warp in self.warps if warp.number == request.warp)
         copies = (
             one
             for one in warp.issued[: request.number]
-            if not set(what.behind).isdisjoint(one.node.writes)
+            if not set(use.behind).isdisjoint(one.node.writes)
         )
-        return all(one.is_over(self.cycle - what.after_cycles) for one in copies)
+        return all(copy.is_over(self.cycle - use.after_cycles) for copy in copies)
 
     def open_phase(self, name: str) -> None:
-        """Those who wait for the phase of an mbarrier ask once more."""
+        """Lets the warps that wait for the phase of an mbarrier poll once more."""
         for warp in self.warps:
             at = warp.waits_at
             if isinstance(at, PartialBarrier) and at.mbarrier is not None and at.name == name:
@@ -428,7 +428,7 @@ class _Machine:
                     warp.book("barrier", max(0, warp.opened - warp.earliest))
 
     def open_block_barrier(self) -> None:
-        """Opens it when every warp waits there that has not ended by now."""
+        """Opens it when every warp that has not ended by now waits there."""
         running = [warp for warp in self.warps if not warp.ended(self.cycle)]
         names = {
             warp.waits_at.name if isinstance(warp.waits_at, Barrier) else None for warp in running
@@ -438,7 +438,7 @@ class _Machine:
             self.open(lambda at: isinstance(at, Barrier) and at.name == name, self.cycle)
 
     def open(self, concerns: Callable[[Step], bool], cycle: int | None = None) -> None:
-        """Warps that wait there may issue from ``cycle`` on (default: the next one)."""
+        """Lets warps that wait there issue from ``cycle`` on (default: the next one)."""
         for warp in self.warps:
             if warp.waits_at is None or not concerns(warp.waits_at):
                 continue
@@ -457,7 +457,7 @@ class _Machine:
         """Raises PW532 if nothing can change any more."""
         for warp in self.warps:
             entered = warp.issued[-64:-1] if _waits_for_group(warp) else warp.issued[-64:]
-            if not all(one.is_over(self.cycle) for one in entered):
+            if not all(request.is_over(self.cycle) for request in entered):
                 return
         if any(self.waiting.values()) or self.under_way or self.at_path or self.at_memory:
             return
@@ -485,10 +485,10 @@ class _Machine:
             )
         )
 
-    # --- what it was ------------------------------------------------------------------------------
+    # --- the result -------------------------------------------------------------------------------
 
     def summary(self) -> SimulatedRun:
-        cycles = max((one.end for one in self.log), default=0)
+        cycles = max((request.end for request in self.log), default=0)
         return SimulatedRun(
             cycles,
             self.policy,
@@ -514,10 +514,10 @@ class _Machine:
 
 
 def pick(policy: Policy, by_age: Sequence[int], turn: int, last: int, number: int) -> int:
-    """The policies, as :class:`Policy` defines them: one of the slots of eligible warps.
+    """Applies the policies, as :class:`Policy` defines them: one of the slots of eligible warps.
 
-    ``by_age`` has those of the oldest block first. ``turn`` is the slot issued last, ``last`` the
-    same while its warp is there (-1: none), ``number`` what is drawn.
+    ``by_age`` has the slots of the oldest block first. ``turn`` is the slot issued last, ``last``
+    the same while its warp is there (-1: none), ``number`` a random number.
     """
     by_slot = sorted(by_age)
     match policy:
@@ -540,7 +540,7 @@ def _describe(warp: _Warp, cycles: int) -> WarpRun:
         SectionRun(after, executions, Stalls(**warp.spent.get(after, {})))
         for after, executions in warp.executions.items()
     )
-    end = max((one.end for one in warp.issued), default=0)
+    end = max((request.end for request in warp.issued), default=0)
     last_issue = warp.issued[-1].issue + 1 if warp.issued else 0
     return WarpRun(warp.number, end, sections, end - last_issue, cycles - end)
 

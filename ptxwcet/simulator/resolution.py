@@ -1,12 +1,12 @@
-"""One concrete path out of a workload that allows several.
+"""Resolves a workload with several paths to one concrete path.
 
-What is limited for a whole run (:class:`~ptxwcet.warp.program.Tally`) is spent as the program goes:
-each node takes what it may beyond the least that it needs.
+Counting constraints on a whole run (:class:`~ptxwcet.warp.program.Tally`) are spent along the
+program: each node takes as much as possible beyond its minimum.
 
 A simulator runs single paths. Where the analysis left a decision open (sides of a divergent branch
 in either order, an undecided branch, a loop bounded but not counted), a resolution takes one: the
-first or largest, or one at random. Any of them is a possible execution of the model's block, so
-a bound for all of them holds for each.
+first or largest, or one at random. Each is a possible execution of the model's block, so a bound
+for all of them holds for each.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from ptxwcet.warp.structure import bodies
 
 
 def resolve_workload(workload: BlockWorkload, seed: int | None) -> BlockWorkload:
-    """The workload with every decision taken; itself if there is none to take.
+    """Returns the workload with every decision taken, or itself without decisions.
 
-    With ``seed`` None the sides come in the order given, and the first alternative and the largest
-    count of every loop are taken. Else they are drawn, once a node, for all warps of a class and
-    all iterations around; what decides about barriers is drawn once for the block. Limits are kept,
-    of which a seed may leave a part unspent. Cost: linear in the program trees, times the depth of
-    loops for each limit.
+    With ``seed`` None the sides are in the given order, and the first alternative and the largest
+    count of every loop are taken. Otherwise they are drawn, once per node, for all warps of a class
+    and all enclosing iterations; decisions about barriers are drawn once for the block. Constraints
+    are kept; a seed may leave a part unspent. Cost: linear in the program trees, times the depth of
+    loops for each constraint.
 
-    Raises PtxwcetError (PW545) if no way is found that keeps all limits.
+    Raises PtxwcetError (PW545) if no path is found that keeps all constraints.
     """
     if all(c.program.is_single_path for c in workload.classes):
         return workload
@@ -63,30 +63,30 @@ class _Resolver:
         self._is_alone = is_alone
         self._number = number
         self._drawn = 0
-        self._left: dict[str, int] = {}  # what may be spent beyond what has to be, by limit
+        self._left: dict[str, int] = {}  # the amount beyond the minimum, by constraint
 
     def _below(self, count: int) -> int:
-        """A draw from ``count`` possibilities; 0 without a seed."""
+        """Returns a draw from ``count`` possibilities; 0 without a seed."""
         if self._seed is None or count <= 1:
             return 0
         self._drawn += 1
         return mix(self._seed, self._number, self._drawn) % count
 
     def _agreed(self, key: int, count: int) -> int:
-        """A draw that all warps of the block share; 0 without a seed."""
+        """Returns a draw that all warps of the block share; 0 without a seed."""
         return 0 if self._seed is None else mix(self._seed, key & _MASK, count) % count
 
     def whole(self, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-        """A way through a whole program that keeps its limits. Raises PtxwcetError (PW545)."""
+        """Returns a path through a program that keeps its limits. Raises PtxwcetError (PW545)."""
         needed = _least(nodes)
-        self._left = {one.key: one.most - needed[one.key] for one in _tallies(nodes)}
+        self._left = {tally.key: tally.most - needed[tally.key] for tally in _tallies(nodes)}
         body = self.body(nodes)
         if any(left < 0 for left in self._left.values()):
-            raise PtxwcetError(_no_way())
+            raise PtxwcetError(_no_path())
         return body
 
     def _affordable(self, cost: Counter[str], most: int) -> int:
-        """How often, up to ``most``, something can be done that takes so much beyond its least."""
+        """Returns how often, up to ``most``, the remaining amounts can pay this additional cost."""
         return min([most, *(max(0, self._left[key]) // much for key, much in cost.items() if much)])
 
     def _pay(self, cost: Counter[str], times: int = 1) -> None:
@@ -94,7 +94,7 @@ class _Resolver:
             self._left[key] -= times * much
 
     def _repeat(self, node: Repeat | BlockRepeat) -> Iterator[Node]:
-        """Iterations that differ: the first ones take what they may, the last ones the least."""
+        """Yields iterations that differ: the first ones take the most, the last ones the least."""
         once, spare = _least(node.body), node.count - node.least
         if not has_barrier(node.body):
             more = self._affordable(once, spare)
@@ -115,7 +115,7 @@ class _Resolver:
             remaining -= 1 + alike
 
     def _side(self, sides: tuple[tuple[Node, ...], ...]) -> tuple[Node, ...]:
-        """One of the sides that what is left allows; any of them if none does."""
+        """Returns a side that the remaining amounts allow; any of them if none does."""
         if not self._left:
             return self.body(sides[self._below(len(sides))])
         least = _least((Choice(sides),))
@@ -158,7 +158,7 @@ class _Resolver:
 
 
 def _tallies(body: tuple[Node, ...]) -> Iterator[Tally]:
-    """The tallies of a body, each place once."""
+    """Yields the tallies of a body, each place once."""
     for node in body:
         if isinstance(node, Tally):
             yield node
@@ -167,7 +167,7 @@ def _tallies(body: tuple[Node, ...]) -> Iterator[Tally]:
 
 
 def _least(body: tuple[Node, ...]) -> Counter[str]:
-    """How often every way through a body passes tallies, at least, by key."""
+    """Returns the least number of times that each path through a body passes tallies, by key."""
     total: Counter[str] = Counter()
     for node in body:
         match node:
@@ -187,7 +187,7 @@ def _least(body: tuple[Node, ...]) -> Counter[str]:
     return total
 
 
-def _no_way() -> Diagnostic:
+def _no_path() -> Diagnostic:
     return Diagnostic(
         "PW545",
         "no way through a warp's program was found that keeps all stated totals",

@@ -1,4 +1,4 @@
-"""What a simulation gives: cycles, where each warp's cycles went, and single issues if recorded."""
+"""Defines the result of a simulation: cycles, each warp's stalls, and issues if recorded."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ptxwcet.support.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Stalls:
-    """Cycles of a warp by what it did or waited for; one row a barrier section.
+    """The cycles of a warp by activity or cause of waiting; one row per barrier section.
 
-    ``dependency``: a register was not ready; of that wait, ``unit_busy`` is the part that its
+    ``dependency``: a register was not ready; ``unit_busy`` is the part of that wait that its
     producer spent queueing for a unit (not counted in ``dependency``). ``issue_slot``: eligible,
     another warp was issued. ``branch``: the bubble after a taken branch.
     """
@@ -35,10 +35,10 @@ class Stalls:
 
 @dataclass(frozen=True, slots=True)
 class SectionRun:
-    """All that a warp did between two barriers, summed over the executions of this code.
+    """The activity of a warp between two barriers, summed over the executions of this code.
 
-    ``after`` is the origin of the barrier that the section follows (None: the program's start);
-    the wait at the barrier that ends it is included.
+    ``after`` is the origin of the barrier that the section follows (None: the program's start); the
+    wait at the barrier that ends it is included.
     """
 
     after: int | None
@@ -84,9 +84,9 @@ class IssueEvent:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedRun:
-    """A run of a block. ``events`` are the first issues, as many as were asked for.
+    """A run of a block. ``events`` are the first issues, as many as were requested.
 
-    ``instructions`` were issued by all warps, ``stepped`` of them one by one; the others lie in
+    ``instructions`` were issued by all warps, ``stepped`` of them one by one; the others are in
     repetitions of a joint state of all warps, skipped in closed form.
     """
 
@@ -102,10 +102,10 @@ class SimulatedRun:
 
     @property
     def issue_utilisation(self) -> float:
-        """Issued instructions per issue slot of the SM, 0 to 1."""
+        """The issued instructions per issue slot of the SM, 0 to 1."""
         return self.instructions / (self.cycles * self.schedulers) if self.cycles else 0.0
 
     @property
     def repeats(self) -> bool:
-        """Whether a joint state repeated, so that part of the run was skipped in closed form."""
+        """True if a joint state repeated, so that part of the run was skipped in closed form."""
         return self.stepped < self.instructions

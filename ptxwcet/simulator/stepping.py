@@ -1,14 +1,14 @@
-"""The inner loop of the simulator, compiled: one block of warps, cycle by cycle.
+"""Steps one block of warps cycle by cycle, compiled: the inner loop of the simulator.
 
-The machine is that of the model, section 1. Because a warp issues in order and only its own
+The machine is the model's, section 1. Because a warp issues in order and only its own
 instructions write its registers, the first cycle in which its next instruction is eligible is known
 as soon as the previous one has been issued (and its barrier has opened): ``next_cycle``. A unit's
-queue needs no storage either: what enters it is dispatched when what is ahead has ended. So a cycle
-costs one scan over the warps, and cycles in which no warp is eligible are skipped.
+queue needs no storage either: an instruction is dispatched when all earlier ones have ended. So a
+cycle costs one scan over the warps, and cycles in which no warp is eligible are skipped.
 
 With ``skip`` the joint state of all warps, relative to the current cycle, is compared with a saved
-one whenever a warp begins another iteration of a loop (Brent's cycle detection, one saved state a
-nesting depth). When it repeats, the schedule does, for as long as every loop that is open at this
+state whenever a warp begins another iteration of a loop (Brent's cycle detection, one saved state
+per nesting depth). When it repeats, the schedule does, as long as every loop that is open at this
 point has iterations left: that many periods are skipped at once (docs/methods/safe.md).
 """
 
@@ -84,7 +84,7 @@ from ptxwcet.simulator.policies import SCRIPTED, Sight, choose
 from ptxwcet.support.jit import compiled
 from ptxwcet.warp.program import WARPGROUP
 
-# Further columns of a row. TARGET of a barrier is the section that follows it.
+# The further columns of a row. TARGET of a barrier is the section that follows it.
 DEPTH, ORIGIN, COLUMNS = range(ROW_COLUMNS, ROW_COLUMNS + 3)  # DEPTH: loops around the row
 
 ISSUED, DEPENDENCY, UNIT_BUSY, ISSUE_SLOT, AT_BARRIER, BRANCH = range(6)
@@ -93,27 +93,26 @@ COMPLETE, DEADLOCK, OVER_LIMIT, FULL, PAUSED = range(5)
 EVENT_COLUMNS = 6  # warp, row, issue, dispatch, end of the initiation, end
 NO_CHECKPOINTS = (-1, 0, 1)
 
-# Further columns of a warp's row of the state; loops, registers and sections follow (Layout).
+# The further columns of a warp's row of the state; loops, registers and sections follow (Layout).
 SECTION, FIXED = range(RUN_COLUMNS, RUN_COLUMNS + 2)
 
-# What goes on behind the units of the one SM (ptxwcet.simulator.parts.Behind).
+# The places after the units of the one SM (ptxwcet.simulator.parts.Behind).
 MEMORY = 1
 STAGES = MEMORY + 2
 
 
 class Layout(NamedTuple):
-    """Where the state keeps what: first columns and numbers of columns.
+    """The layout of the state: first columns and numbers of columns.
 
     A warp's row holds, after the FIXED columns, for each depth the iterations left (the current one
-    included) and how often a loop at this depth was entered, for each register its ready cycle and
-    how long its producer queued, for each section the cycles by cause and the executions. The
-    shared row holds the warp issued last by each sub-core (-1: none), the end of the last
-    initiation on each server of each queue, and what each barrier has counted. (A queue of a
-    unit dispatches in order by itself: neither issues nor the earliest free server go back in
-    time.)
+    included) and the number of entries of a loop at this depth, for each register its ready cycle
+    and the queueing time of its producer, for each section the cycles by cause and the executions.
+    The shared row holds the warp issued last by each sub-core (-1: none), the end of the last
+    initiation on each server of each queue, and the counts of each barrier. (A queue of a unit
+    dispatches in order by itself: neither issues nor the earliest free server go back in time.)
 
-    ``served``: something goes on behind the units: instructions go to servers, or count at
-    mbarriers. Then there are the other columns of registers.
+    ``served``: instructions continue after the units to servers, or count at mbarriers. Then there
+    are the other columns of registers.
     """
 
     depths: int
@@ -133,15 +132,15 @@ class Layout(NamedTuple):
 
 
 class Program(NamedTuple):
-    """What is executed (see :class:`ptxwcet.simulator.image.Image`)."""
+    """The executed program (see :class:`ptxwcet.simulator.image.Image`)."""
 
     code: Integers
     registers: Integers
     starts: Integers
     queue_of: Integers
     servers: Integers
-    wide: Integers  # [barrier] 1: all warps of the block meet there
-    ages: Integers  # of blocks: there is one
+    wide: Integers  # [barrier] 1: all warps of the block synchronise there
+    ages: Integers  # of blocks: there is only one block
     layout: Layout
 
 
@@ -155,7 +154,7 @@ class State(NamedTuple):
 
 
 class Options(NamedTuple):
-    """How to run: numbers of the policy and random streams, and what to record."""
+    """The options of a run: numbers of the policy and random streams, and records."""
 
     policy: int
     seed: int
@@ -166,7 +165,7 @@ class Options(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How a run ended. ``decisions``: cycles in which a sub-core had a choice."""
+    """The end of a run. ``decisions``: cycles in which a sub-core had a choice."""
 
     status: int
     cycles: int
@@ -185,7 +184,7 @@ def _advance(
 ) -> int:
     """Moves a warp past the instruction at ``pc`` to its next instruction or its end.
 
-    Returns the depth of the outermost loop of which another iteration began, -1 if none did.
+    Returns the depth of the outermost loop that began another iteration, -1 if none did.
     """
     pc += 1
     outermost = -1
@@ -223,8 +222,8 @@ def _finish(state: State, warp: int) -> None:
 
 
 @compiled
-def _go_on(program: Program, state: State, warp: int, cycle: int) -> None:
-    """What a warp waited for is over: it may issue from ``cycle`` on, or has ended."""
+def _resume(program: Program, state: State, warp: int, cycle: int) -> None:
+    """Ends the wait of a warp: it may issue from ``cycle`` on, or has ended."""
     warps = state.warps
     layout = program.layout
     if program.code[warps[warp, ROW], KIND] == END:
@@ -249,14 +248,14 @@ def _open(program: Program, state: State, barrier: int, cycle: int) -> None:
         if warps[warp, PHASE] == barrier:
             pc = warps[warp, AFTER]
             answer = program.code[pc, TARGET] if program.code[pc, KIND] == POLL else 0
-            _go_on(program, state, warp, cycle + answer)
+            _resume(program, state, warp, cycle + answer)
 
 
 @compiled
 def _open_for_all(program: Program, state: State, cycle: int) -> None:
     """Opens a block-wide barrier at which every warp waits that has not ended.
 
-    ``cycle`` is that of the last issue.
+    ``cycle`` is the cycle of the last issue.
     """
     warps, wide, served = state.warps, program.wide, program.layout.served
     barrier, opens = met_by_all(warps, 0, len(warps), wide, cycle + 1, served)
@@ -266,7 +265,7 @@ def _open_for_all(program: Program, state: State, cycle: int) -> None:
 
 @compiled
 def _stop(program: Program, state: State, warp: int, pc: int, cycle: int) -> None:
-    """Follows up an issue in ``cycle``: the row at ``pc`` is a barrier or the last instruction."""
+    """Completes an issue in ``cycle``: the row at ``pc`` is a barrier or the last instruction."""
     warps, code = state.warps, program.code
     following = cycle + 1 + code[pc, BUBBLE]
     waits, opens = come(code, pc, state.shared, program.layout.barriers)
@@ -284,11 +283,11 @@ def _stop(program: Program, state: State, warp: int, pc: int, cycle: int) -> Non
     _open_for_all(program, state, cycle)
 
 
-# --- behind the units -----------------------------------------------------------------------------
+# --- after the units ------------------------------------------------------------------------------
 
 
 @compiled
-def _enter_together(
+def _queue_products(
     program: Program,
     state: State,
     options: Options,
@@ -297,47 +296,47 @@ def _enter_together(
     warp: int,
     cycle: int,
 ) -> None:
-    """A warp has issued a product; with the last of its warpgroup it comes to the queues of all.
+    """Queues the products of a whole warpgroup once its last warp has issued one.
 
-    Their events, so far without times behind the issue, are completed.
+    Their events, so far without times after the issue, are completed.
     """
     code, warps, layout = program.code, state.warps, program.layout
     first = warp - warp % WARPGROUP
     if first + WARPGROUP > len(warps):
         return
-    for one in range(first, first + WARPGROUP):
-        if warps[one, PHASE] != warps[warp, PHASE]:
+    for member in range(first, first + WARPGROUP):
+        if warps[member, PHASE] != warps[warp, PHASE]:
             return
-    for one in range(first, first + WARPGROUP):
-        pc, number = warps[one, AFTER], warps[one, DONE] - 1
+    for member in range(first, first + WARPGROUP):
+        pc, number = warps[member, AFTER], warps[member, DONE] - 1
         percent, seed = options.jitter_percent, options.jitter_seed
-        initiation, latency = times(code, pc, percent, seed, one, number)
-        queue = program.queue_of[one % layout.cores, code[pc, UNIT]]
+        initiation, latency = times(code, pc, percent, seed, member, number)
+        queue = program.queue_of[member % layout.cores, code[pc, UNIT]]
         alike = program.servers[queue] if layout.servers > 1 else 1
         at = layout.free + queue * layout.servers
         begin = dispatch(state.shared, at, alike, cycle, initiation)
         end = begin + initiation + latency
         if layout.served:
-            produce(code, program.registers, warps, one, layout.at, pc, number, end)
-        warps[one, LAST_END] = max(warps[one, LAST_END], end)
+            produce(code, program.registers, warps, member, layout.at, pc, number, end)
+        warps[member, LAST_END] = max(warps[member, LAST_END], end)
         for k in range(code[pc, WRITES_BEGIN], code[pc, WRITES_END]):
             register = program.registers[k]
-            if code[pc, CONDITIONAL] == 0 or end > warps[one, layout.at.ready + register]:
-                warps[one, layout.at.ready + register] = end
-                warps[one, layout.at.queued + register] = begin - cycle
+            if code[pc, CONDITIONAL] == 0 or end > warps[member, layout.at.ready + register]:
+                warps[member, layout.at.ready + register] = end
+                warps[member, layout.at.queued + register] = begin - cycle
         for event in range(recorded - 1, -1, -1):
-            if events[event, 0] == one:
+            if events[event, 0] == member:
                 if events[event, 3] < 0:
                     events[event, 3], events[event, 4] = begin, begin + initiation
                     events[event, 5] = end
                 break
-        _go_on(program, state, one, cycle + 1)
+        _resume(program, state, member, cycle + 1)
     _open_for_all(program, state, cycle)
 
 
 @compiled
 def _serve(program: Program, state: State, events: Integers, cycle: int) -> bool:
-    """All that happens behind the units in ``cycle``; False if there is no room."""
+    """Processes all events after the units in ``cycle``; returns False if the room is full."""
     code, warps, layout = program.code, state.warps, program.layout
     behind, item = state.behind, state.behind.items[STAGES, 0]
     while True:
@@ -366,7 +365,7 @@ def _serve(program: Program, state: State, events: Integers, cycle: int) -> bool
 
 @compiled
 def _settle(program: Program, state: State, cycle: int) -> None:
-    """Books all waits up to ``cycle``, so that what was booked belongs to the past alone."""
+    """Books all waits up to ``cycle``, so that the booked amounts belong only to the past."""
     warps = state.warps
     layout = program.layout
     for warp in range(state.next_cycle.shape[0]):
@@ -377,7 +376,7 @@ def _settle(program: Program, state: State, cycle: int) -> None:
             )
             state.next_cycle[warp] = cycle
         if RUNNING < warps[warp, PHASE] < ENDED and warps[warp, SINCE] < cycle:
-            if program.code[warps[warp, ROW], KIND] != END:  # else it has nothing to wait for
+            if program.code[warps[warp, ROW], KIND] != END:  # otherwise it has nothing to wait for
                 waited = cycle - warps[warp, SINCE]
                 warps[warp, layout.stalls + section * STALLS + AT_BARRIER] += waited
             warps[warp, SINCE] = cycle
@@ -385,7 +384,7 @@ def _settle(program: Program, state: State, cycle: int) -> None:
 
 @compiled
 def _same_warps(layout: Layout, now: State, cycle: int, then: State, since: int) -> bool:
-    """Whether all warps, at the same places as then, wait as long for the same."""
+    """Returns whether all warps, at the same places as then, wait as long for the same event."""
     passed = cycle - since
     for warp in range(len(now.warps)):
         own, old = now.warps[warp], then.warps[warp]
@@ -412,13 +411,13 @@ def _same_warps(layout: Layout, now: State, cycle: int, then: State, since: int)
 
 @compiled
 def _passed(at: int, cycles: int) -> int:
-    """How far off a cycle was so many cycles ago."""
+    """Returns the distance of a cycle as of ``cycles`` ago."""
     return at - cycles if at < NEVER else NEVER
 
 
 @compiled
 def _same_servers(program: Program, now: State, cycle: int, then: State, since: int) -> bool:
-    """Whether the servers behind the units are free at the same time, and the same is under way."""
+    """Returns whether the servers after the units have equal free times and equal items."""
     layout, passed = program.layout, cycle - since
     room = now.behind.items.shape[1]
     for stage in range(STAGES):
@@ -456,7 +455,7 @@ def _same_servers(program: Program, now: State, cycle: int, then: State, since: 
 def _same_order(
     program: Program, now: State, then: State, item: Integers, before: Integers
 ) -> bool:
-    """Whether two items are as many instructions back, and write what nobody wrote since alike."""
+    """Returns whether two items are equally old, and write the same registers still valid."""
     warp, pc = item[OF_WARP], item[OF_ROW]
     own, old = now.warps[warp], then.warps[warp]
     if own[DONE] - item[NUMBER] != old[DONE] - before[NUMBER]:
@@ -470,7 +469,7 @@ def _same_order(
 
 @compiled
 def _same(program: Program, now: State, cycle: int, then: State, since: int) -> bool:
-    """Whether the joint state equals that of cycle ``since``, loop counters aside."""
+    """Returns whether the joint state equals the state in cycle ``since``, except loop counters."""
     layout = program.layout
     for warp in range(len(now.warps)):
         own, old = now.warps[warp], then.warps[warp]
@@ -478,7 +477,7 @@ def _same(program: Program, now: State, cycle: int, then: State, since: int) -> 
             return False
     for column in range(layout.shared_width):
         ours, theirs = now.shared[column], then.shared[column]
-        if layout.free <= column < layout.barriers:  # servers in order: misses some repeats
+        if layout.free <= column < layout.barriers:  # servers in order: this misses some repeats
             ours, theirs = max(ours, cycle) - cycle, max(theirs, since) - since
         if ours != theirs:
             return False
@@ -489,7 +488,7 @@ def _same(program: Program, now: State, cycle: int, then: State, since: int) -> 
 
 @compiled
 def _periods_left(program: Program, now: State, then: State) -> int:
-    """How many more periods are certain to run alike: every open loop must stay open throughout."""
+    """Returns how many more periods are certain to repeat: every open loop must stay open."""
     layout = program.layout
     periods = NEVER
     for warp in range(len(now.warps)):
@@ -506,7 +505,7 @@ def _periods_left(program: Program, now: State, then: State) -> int:
 
 @compiled
 def _renumber(state: State, warp: int, shift: int, issued: int) -> None:
-    """Puts off by ``shift`` what a warp has under way, and makes it later instructions of it."""
+    """Delays the items of a warp by ``shift``, and renumbers them as later instructions."""
     for stage in range(STAGES):
         server = state.behind.servers[stage]
         for k in range(server[COUNT_OF]):
@@ -519,7 +518,7 @@ def _renumber(state: State, warp: int, shift: int, issued: int) -> None:
 
 @compiled
 def _skip(layout: Layout, now: State, cycle: int, then: State, since: int, times: int) -> int:
-    """Repeats the period since ``then`` ``times`` more; returns the cycles that takes."""
+    """Repeats the period since ``then`` ``times`` more; returns the cycles of that."""
     shift = times * (cycle - since)
     for warp in range(len(now.warps)):
         own, old = now.warps[warp], then.warps[warp]
@@ -557,7 +556,7 @@ def _skip(layout: Layout, now: State, cycle: int, then: State, since: int, times
 def _save(now: State, then: State) -> None:
     """Copies the state, in loops: the compiler needs a third of the time that slices take.
 
-    Of what goes on behind the units only the occupied places are copied.
+    After the units, only the occupied places are copied.
     """
     for warp in range(len(now.warps)):
         then.next_cycle[warp] = now.next_cycle[warp]
@@ -577,9 +576,9 @@ def _save(now: State, then: State) -> None:
 def _checkpoint(
     program: Program, now: State, saved: State, cycle: int, depth: int, brent: Integers
 ) -> int:
-    """A warp has begun another iteration of a loop at ``depth``: looks for a repeated state.
+    """Looks for a repeated state when a warp has begun another iteration of a loop at ``depth``.
 
-    ``brent`` has a row a depth (NO_CHECKPOINTS): cycle of the saved state (-1: none), checkpoints
+    ``brent`` has a row per depth (NO_CHECKPOINTS): cycle of the saved state (-1: none), checkpoints
     since, and after how many of them the next state is saved. Returns the cycles skipped.
     """
     for deeper in range(depth + 1, brent.shape[0]):
@@ -614,7 +613,7 @@ def _checkpoint(
 def _log(
     next_cycle: Integers, log: Integers, decisions: int, warp: int, core: int, cycle: int, step: int
 ) -> int:
-    """Counts a cycle in which a sub-core has a choice, and writes down what is chosen."""
+    """Counts a cycle in which a sub-core has a choice, and records the chosen warp."""
     index = 0
     count = 0
     for candidate in range(core, next_cycle.shape[0], step):
@@ -656,16 +655,16 @@ def run(
 ) -> tuple[int, int, int, int, int, int]:
     """Runs a block to its end on a fresh state; see :class:`ptxwcet.simulator.engine.Simulator`.
 
-    After a piece of instructions it returns PAUSED, with what it needs to go on in ``held`` (zeros
-    of a fresh run, and last the length of a piece), and goes on when it is called again with the
-    same arguments. What it returns are the fields of :class:`Outcome`: numba would call Python to
-    make such a tuple, and a signal that is heard there ends the process.
+    After a piece of instructions it returns PAUSED, with the data to continue in ``held`` (zeros
+    for a fresh run, and last the length of a piece), and continues when it is called again with the
+    same arguments. The results are the fields of :class:`Outcome`: numba would call Python to make
+    such a tuple, and a signal that is handled there ends the process.
 
-    ``script`` holds decisions for the policy SCRIPTED, ``log`` takes those of this run, ``events``
-    takes the first issues, a row each. If there is no room for all that waits for servers behind
-    the units, the status is FULL and nothing else is said. Cost: about a scan over the warps for
-    each issued instruction. The issue of an ordinary instruction is written out here, on local
-    names: passing the state to a function costs more than the work itself.
+    ``script`` holds decisions for the policy SCRIPTED, ``log`` takes the decisions of this run,
+    ``events`` takes the first issues, a row each. If the room is too small for all items that wait
+    for servers after the units, the status is FULL and the rest is undefined. Cost: about a scan
+    over the warps for each issued instruction. The issue of an ordinary instruction is inlined
+    here, on local names: passing the state to a function costs more than the work itself.
     """
     code, registers, queue_of = program.code, program.registers, program.queue_of
     next_cycle, warps, shared = state.next_cycle, state.warps, state.shared
@@ -681,7 +680,7 @@ def run(
     cycle, happens = held[3], held[4]
     status = COMPLETE
     if stepped == 0:
-        happens = NEVER  # before this cycle nothing happens behind the units
+        happens = NEVER  # nothing happens after the units before this cycle
         _begin(program, state)
     pause = min(options.limit, stepped + held[5])
     while True:
@@ -709,7 +708,7 @@ def run(
             warps[warp, booked + ISSUE_SLOT] += cycle - next_cycle[warp]
             warps[warp, booked + ISSUED] += 1
             initiation, latency = times(code, pc, percent, seed, warp, warps[warp, DONE])
-            begin = freed = end = -1  # of a product: it enters its unit with those of other warps
+            begin = freed = end = -1  # a product enters its unit with other warps' products
             if code[pc, KIND] != JOIN:
                 queue = queue_of[core, code[pc, UNIT]]
                 alike = program.servers[queue] if servers > 1 else 1
@@ -718,8 +717,8 @@ def run(
                 end = freed + latency
             sent = served and code[pc, PATH_PARTS] + code[pc, MEMORY_PARTS] > 0
             if served and begin >= 0:
-                known, number = NEVER if sent else end, warps[warp, DONE]
-                produce(code, registers, warps, warp, layout.at, pc, number, known)
+                known_end, number = NEVER if sent else end, warps[warp, DONE]
+                produce(code, registers, warps, warp, layout.at, pc, number, known_end)
             if sent or code[pc, KIND] == COUNTS:
                 item[OF_WARP] = item[OF_SLOT] = warp
                 item[EVENT] = recorded if sent and recorded < events.shape[0] else -1
@@ -763,7 +762,7 @@ def run(
                     continue
             _stop(program, state, warp, pc, cycle)
             if code[pc, KIND] == JOIN:
-                _enter_together(program, state, options, events, recorded, warp, cycle)
+                _queue_products(program, state, options, events, recorded, warp, cycle)
         if issued == 0:
             cycle = min(first_eligible(next_cycle), happens)
             if cycle == NEVER:

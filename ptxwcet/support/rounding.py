@@ -48,6 +48,14 @@ def float_above(exact: Fraction) -> float:
     return value
 
 
+def time_text(microseconds: float) -> str:
+    """Returns a time in the unit that suits it, rounded up."""
+    if microseconds < 1_000:
+        return f"{microseconds:,} us"
+    whole = math.ceil(Fraction(repr(microseconds)))  # above 2^53 a float has no thousandths
+    return f"{whole // 1000:,}.{whole % 1000:03} ms"
+
+
 def text_above(value: float, digits: int, factor: int = 1) -> str:
     """Returns ``factor`` times a number as text, with this many decimals, rounded up.
 

@@ -42,30 +42,23 @@ def _is_name(word: str) -> bool:
     type=InputFile(unless=_is_name),
     metavar="[NAME|FILE.py]...",
 )
-@options.timeout(
-    None, f"Start units for so long.  [default: {_SECONDS:g}]", click.FloatRange(min=0)
+@options.option(
+    "seconds",
+    f"Start units for so long.  [default: {_SECONDS:g}]",
+    type=click.FloatRange(min=0),
 )
-@options.number(
-    "--cases",
-    "Exactly so many units of each attack: the summary can be reproduced.",
-    click.IntRange(1, 10**9),
-)
-@options.seed("Of the first unit; the others have those that follow.", 1)
+@options.option("cases", "Exactly so many units of each attack: the summary can be reproduced.")
+@options.option("seed", "Of the first unit; the others have those that follow.", default=1)
 @options.workers("Units at once, which the summary of --cases does not depend on", cluster=True)
-@click.option(
-    "-o",
-    "--output",
+@options.option(
     "folder",
+    "Folder of summary and witnesses; made if it is not there.",
     type=OutputFolder(".json", ".ptx", ".txt", ".sqlite"),
     default="attack",
-    show_default=True,
-    metavar="PATH",
-    help="Folder of summary and witnesses; made if it is not there.",
 )
-@click.option(
-    "--resume",
-    is_flag=True,
-    help="Go on in a folder of the same attacks and seed; --timeout and --cases may be others.",
+@options.option(
+    "resume",
+    "Go on in a folder of the same attacks and seed; --timeout and --cases may be others.",
 )
 def validate_attack(
     names: tuple[str, ...],
@@ -79,7 +72,7 @@ def validate_attack(
     """Try to contradict the tool: random cases, held against runs, searches and executions.
 
     NAMEs are blocks, grids, paths, and those of a Python FILE with more attacks, whose code is run,
-    by workers, too (docs/attacks.md); without a name all attack in turn. A unit of an attack
+    by workers, too (docs/guide/attack.md); without a name all attack in turn. A unit of an attack
     follows from its seed. Counts are written as attack.json; what contradicts the
     tool is shrunk and saved in the folder's witnesses.
 

@@ -292,6 +292,6 @@ def _unusable(path: Path, why: str) -> PtxwcetError:
         Diagnostic(
             "PW831",
             f"cannot use attacks of '{path.name}': {why}",
-            help="docs/attacks.md shows such a file",
+            help="docs/guide/attack.md shows such a file",
         )
     )

@@ -9,7 +9,7 @@ import click
 from ptxwcet.cli import options
 from ptxwcet.cli.command import CommandGroup
 from ptxwcet.cli.output import echo
-from ptxwcet.cli.paths import KEPT_ANSWERS, OutputFolder, PlanInput
+from ptxwcet.cli.paths import OutputFolder, PlanInput
 from ptxwcet.cli.progress import ProgressLine
 
 
@@ -19,27 +19,19 @@ from ptxwcet.cli.progress import ProgressLine
     example="ptxwcet sweep sweep.toml -o sweep --workers 2",
 )
 @click.argument("plan", type=PlanInput(), default="sweep.toml")
-@click.option(
-    "-o",
-    "--output",
+@options.option(
     "folder",
+    "Folder of the results; made if it is not there.",
     type=OutputFolder(".parquet", ".csv", ".json", ".sqlite"),
     default="sweep",
-    show_default=True,
-    metavar="PATH",
-    help="Folder of the results; made if it is not there.",
 )
 @options.workers("Units at once, which the results do not depend on", cluster=True)
-@click.option(
-    "--resume",
-    is_flag=True,
-    help="Go on in a folder of this plan; analyse what is missing, changed or failed.",
+@options.option(
+    "resume", "Go on in a folder of this plan; analyse what is missing, changed or failed."
 )
-@click.option(
-    "--cache",
-    type=KEPT_ANSWERS,
-    metavar="FOLDER",
-    help="Folder of kept answers, as of ptxwcet check --cache.  [default: the output folder]",
+@options.option(
+    "cache",
+    "Folder of kept answers, as of ptxwcet check --cache.  [default: the output folder]",
 )
 def sweep(
     plan: str,
@@ -51,7 +43,7 @@ def sweep(
     """Bound every unit of PLAN: files, kernels, launches and machines, in all combinations.
 
     PLAN, sweep.toml if it is left out, is TOML with a table [[sweep]] for each product
-    (docs/sweep-plans.md). Results are written as results.parquet and results.csv, a row a unit;
+    (docs/plans.md). Results are written as results.parquet and results.csv, a row a unit;
     ptxwcet sweep report shows them. Answers are kept as they come: after a run that was stopped,
     --resume goes on where it was.
 

@@ -1,6 +1,6 @@
 """Plans of sweeps: products of files, kernels, launches, machines and schedules, as units.
 
-TOML, a table ``[[sweep]]`` for each product (docs/sweep-plans.md); paths are relative to the plan.
+TOML, a table ``[[sweep]]`` for each product (docs/plans.md); paths are relative to the plan.
 Reading a plan opens and parses its PTX files, once each, to learn the names of their kernels, and
 bounds nothing. Problems are those of plans of checks (PW570 to PW573, PW208, PW301), PW810 (no
 values) and PW811 (a mistake in an expression), each with its place; all of a plan are reported at

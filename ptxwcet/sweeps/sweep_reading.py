@@ -9,27 +9,25 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from keyword import iskeyword
 from typing import Any
 
 from ptxwcet.bounds.methods import SAFE_NAME, SCHEDULED, names_to_report
-from ptxwcet.machine.checks import MOST_CYCLES
 from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.opened.launch_tables import (
-    LAUNCH_KEYS,
+    KEYS,
     LINK,
     MACHINE_CODE,
     MAKING,
-    NUMBERS,
-    PATHS,
     SIZES,
     TABLES,
-    is_text,
-    least_of,
+    keys_of,
     value_problem,
 )
 from ptxwcet.opened.plan_reading import PlanProblems, texts
 from ptxwcet.simulator.policies import Policy
+from ptxwcet.support.options import TEXT, Kind, is_text, whole, words
 from ptxwcet.support.source import Span
 from ptxwcet.support.toml_places import locate_key, locate_table, nearest
 from ptxwcet.sweeps.expressions import (
@@ -45,8 +43,8 @@ from ptxwcet.sweeps.expressions import (
 )
 from ptxwcet.sweeps.sweep_tables import NOTHING, Choice, SweepTable
 
-LIMITS = {"memory_mib": 1 << 24, "seconds": 1_000_000}
-"""The keys of ``[limits]``, and how large each may be."""
+LIMITS = {"memory_mib": whole(1, 1 << 24), "seconds": whole(1, 1_000_000)}
+"""The keys of ``[limits]``."""
 
 RESULT_COLUMNS = (
     *("unit", "key", "file", "file_sha256", "kernel", "readable", "machine", "machine_sha256"),
@@ -56,14 +54,13 @@ RESULT_COLUMNS = (
 )
 """The columns that all results have, in their order (tables.py): no axis has the name of one."""
 
-DEFAULTS = ("machines", "method", "policy", "memory_latency", *MAKING, MACHINE_CODE)
+DEFAULTS = ("machines", *keys_of("sweep", at_top=True))
 """What may stand at the top, for the tables that do not say it themselves."""
 TOP_KEYS = (*DEFAULTS, "limits", "sweep")
-TABLE_KEYS = ("files", "kernels", *DEFAULTS, "sms", *LAUNCH_KEYS, "where", "axes")
+TABLE_KEYS = ("files", "kernels", "machines", *keys_of("sweep"), "where", "axes")
 
-NUMBER_KEYS = {**NUMBERS, "sms": 1024, "memory_latency": MOST_CYCLES}
-"""Keys that hold whole numbers from 1 on, and the largest."""
-TEXT_KEYS = ("files", "kernels", "machines", "where", *MAKING, *PATHS)
+NUMBER_KEYS = keys_of("sweep", whole().rank)
+"""Keys that hold whole numbers."""
 _RANGED = (*SIZES, *NUMBER_KEYS)
 _POLICIES = tuple(policy.value for policy in Policy)
 _MOST_PARAMETER = (1 << 64) - 1
@@ -76,7 +73,7 @@ _AXIS_NAME = re.compile(r"[A-Za-z_]\w{0,63}", re.ASCII)
 TABLE = "sweep"
 """What the tables of a plan are called."""
 _MOST_AXES = 32
-_CHOICES = (*(key for key in LAUNCH_KEYS if key not in (*TABLES, LINK, "launch")), "sms")
+_CHOICES = [key for key in keys_of("sweep") if key not in (*DEFAULTS, *TABLES, LINK, "launch")]
 
 POLICY_ALONE = "a policy says nothing here: no method is 'scheduled'"
 """What is wrong with a policy that nothing needs."""
@@ -389,10 +386,14 @@ def _range(table: Mapping[str, object], what: str) -> range:
 
 def read_values(key: str, value: object) -> Sequence[Value]:
     """The values of a key of a table or of the top. Raises AxisError: PW571, PW572, PW810."""
+    kind = _kind(key)
     if isinstance(value, Mapping) and key not in _RANGED:
-        raise AxisError("PW572", _expected(key))
-    values = _listed(value, key)
-    return _fitting(values, lambda one: _fits(key, one), _expected(key))
+        raise AxisError("PW572", f"{key} is {kind.listed}")
+
+    def is_good(one: object) -> bool:
+        return kind.is_value(one) or (key in NUMBER_KEYS and is_text(one))
+
+    return _fitting(_listed(value, key), is_good, f"{key} is {kind.listed}")
 
 
 def _fitting(values: Sequence[Any], is_good: Callable[[Any], bool], expected: str) -> Sequence[Any]:
@@ -403,39 +404,23 @@ def _fitting(values: Sequence[Any], is_good: Callable[[Any], bool], expected: st
     return values
 
 
-def _fits(key: str, value: object) -> bool:
-    if key == MACHINE_CODE:
-        return type(value) is bool
-    if key in TEXT_KEYS:
-        return is_text(value)
-    if key in SIZES:
-        return is_text(value) or type(value) is int
-    if key in NUMBER_KEYS:
-        return is_text(value) or is_number(key, value)
-    return value in (names_to_report() if key == "method" else _POLICIES)
+def _kind(key: str) -> Kind:
+    """Returns the kind of the values of a key that is no table."""
+    if key not in ("method", "policy"):
+        return KEYS[key].kind if key in KEYS else TEXT
+    known = names_to_report() if key == "method" else _POLICIES
+    listed = f"{', '.join(map(repr, known[:-1]))} or {known[-1]!r}, or a list of them"
+    return replace(words(*known), listed=listed)
 
 
 def is_number(key: str, value: object) -> bool:
-    """Whether a value is a number that a key of NUMBER_KEYS may have."""
-    return type(value) is int and least_of(key) <= value <= NUMBER_KEYS[key]
+    """Returns whether a value is a number that a key of NUMBER_KEYS may have."""
+    return KEYS[key].kind.is_value(value)
 
 
 def number_expected(key: str) -> str:
-    """What a key of NUMBER_KEYS holds."""
-    return f"{key} is a whole number from {least_of(key)} to {NUMBER_KEYS[key]:,}"
-
-
-def _expected(key: str) -> str:
-    if key in TEXT_KEYS:
-        return f"{key} is a text or a list of texts"
-    if key in NUMBER_KEYS:
-        return f"{number_expected(key)}, a text {{...}} that gives one, a list or a range of them"
-    if key in SIZES:
-        return f"{key} is a text, a whole number, or a list of them"
-    if key == MACHINE_CODE:
-        return f"{key} is true or false, or both in a list"
-    words = names_to_report() if key == "method" else _POLICIES
-    return f"{key} is {', '.join(map(repr, words[:-1]))} or {words[-1]!r}, or a list of them"
+    """Returns what a key of NUMBER_KEYS holds."""
+    return f"{key} is {KEYS[key].kind.held}"
 
 
 def read_named_values(table: str, name: str, value: object) -> Sequence[Value]:
@@ -471,8 +456,8 @@ def read_axis(name: str, value: object) -> Sequence[int | str]:
     return _fitting(_listed(value, f"axis {name}"), is_good, expected)
 
 
-def read_limit(key: str, value: object) -> int:
+def read_limit(key: str, value: Any) -> int:
     """The value of a key of ``[limits]``. Raises AxisError (PW572)."""
-    if type(value) is not int or not 1 <= value <= LIMITS[key]:
-        raise AxisError("PW572", f"{key} is a whole number from 1 to {LIMITS[key]:,}")
-    return value
+    if not LIMITS[key].is_value(value):
+        raise AxisError("PW572", f"{key} is {LIMITS[key].held}")
+    return int(value)

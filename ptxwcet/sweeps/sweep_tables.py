@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from functools import lru_cache
 from itertools import chain
 from math import prod
@@ -328,9 +328,11 @@ class SweepTable:
                         one: bounds[one] for one in loops if one not in elsewhere
                     }
                     latency, machine, (method, policy) = taken
-                    request = _request(subject, keys, sources, machine, latency)
-                    request = replace(request, method=method, policy=policy)
-                    yield request, {**values, **self._named(*subject[:2], keys)}
+                    code, launch, kernel = subject
+                    asked = {"launch": launch, "kernel": kernel, "machine": machine}
+                    asked |= {"memory_latency": latency, "method": method, "policy": policy}
+                    request = launch_request(sources.made[code], keys, sources.folder, **asked)
+                    yield request, {**values, **self._named(code, launch, keys)}
 
 
 def _products(factors: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
@@ -366,19 +368,6 @@ def _kernels(
 @lru_cache(maxsize=4096)  # asked anew for every combination of axes
 def _meant(name: str, known: tuple[str, ...]) -> tuple[str, ...]:
     return names_meant(name, known)
-
-
-def _request(
-    subject: _Subject,
-    keys: Mapping[str, Any],
-    sources: Sources,
-    machine: str,
-    latency: int | None,
-) -> Request:
-    code, launch, kernel = subject
-    table = dict(keys) if launch is None else {**keys, "launch": launch}
-    of = (sources.folder, machine, latency, keys.get("sms"))
-    return launch_request(sources.made[code], kernel, table, *of)
 
 
 def for_values(values: Values, names: Collection[str]) -> str:

@@ -1,1 +1,1 @@
-"""Time-stamped traces of instrumentation points, as columns."""
+"""Represents time-stamped traces of instrumentation points, as columns."""

@@ -1,10 +1,9 @@
-"""Timed traces of instrumentation points (ipoints), column by column.
+"""Represents timed traces of instrumentation points (ipoints), column by column.
 
-A trace tells when each warp passed which instrumentation point on which multiprocessor ([B] VI-A:
+A trace records when each warp passed which instrumentation point on which multiprocessor ([B] VI-A:
 address, multiprocessor, warp and cycle of each event). It may hold several runs, one after the
-other; times of different runs have nothing to do with each other. Nothing here knows where the
-events came from: the timing simulator, the emulator's instrumented code and a GPU write the same
-columns.
+other; times of different runs are unrelated. This module is independent of the origin of events:
+the timing simulator, the emulator's instrumented code and a GPU write the same columns.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ IntColumn: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Ipoint:
-    """Where an instrumentation point lies: at the beginning of a basic block, or where warps end.
+    """An instrumentation point: the beginning of a basic block, or the place where warps end.
 
     ``label`` names the block as the control-flow graph does (``ControlFlowGraph``), or is ``end``;
     ``line`` is the source line in the PTX file, 0 for the end.
@@ -44,11 +43,10 @@ END = Ipoint("end", 0)
 
 @dataclass(frozen=True, slots=True)
 class TraceOrigin:
-    """What was traced: the kernel, the digest of its PTX, who took the times, in which unit.
+    """The origin of a trace: the kernel, the digest of its PTX, the recorder, the unit of time.
 
-    ``sha256`` is the digest of the PTX file, empty where it is not known; ``clock`` says what the
-    times count (``cycle``, ``ns``); ``recorder`` says what took them (``simulator lrr``,
-    ``clock64``).
+    ``sha256`` is the digest of the PTX file, empty if unknown; ``clock`` is the unit of the times
+    (``cycle``, ``ns``); ``recorder`` is the source of the times (``simulator lrr``, ``clock64``).
     """
 
     kernel: str
@@ -58,19 +56,19 @@ class TraceOrigin:
 
     @property
     def readable(self) -> str:
-        """The kernel's name for people."""
+        """The kernel's name for readers."""
         return readable_names((self.kernel,))[self.kernel]
 
 
 @dataclass(frozen=True, slots=True)
 class TimedTrace:
-    """Events of all runs in order of time within a run; equal lengths, no object per event.
+    """The events of all runs in order of time within a run; equal lengths, no object per event.
 
     ``ipoint`` indexes ``ipoints``; ``sm`` is the multiprocessor; ``warp`` is unique in its run
-    (block index times warps per block plus the warp's number in it), so that warps that one slot
-    holds after another are told apart; ``cycle`` counts from the beginning of the run. ``runs``:
-    row of the first event of each run, ascending, beginning with 0 (empty if there are no events).
-    ``lines``: line of each event in the file it was read from, None for a trace made here.
+    (block index times warps per block plus the warp's number in it), so that successive warps in
+    one slot are distinguished; ``cycle`` counts from the beginning of the run. ``runs``: row of the
+    first event of each run, ascending, beginning with 0 (empty without events). ``lines``:
+    line of each event in the file it was read from, None for a trace made here.
     """
 
     origin: TraceOrigin
@@ -87,7 +85,7 @@ class TimedTrace:
 
 
 def line_span(path: str | os.PathLike[str], line: int, text: bytes) -> Span:
-    """The span of a whole line of a file that is too large to be held."""
+    """Returns the span of a whole line of a file that is too large to be held."""
     shown = text.rstrip(b"\r\n").decode("utf-8", errors="replace")
     return Span(SourceFile(os.fspath(path), shown, first_line=line), 0, len(shown))
 
@@ -95,7 +93,7 @@ def line_span(path: str | os.PathLike[str], line: int, text: bytes) -> Span:
 def event_error(
     trace: TimedTrace, path: str, event: int, code: str, message: str, help_text: str | None = None
 ) -> PtxwcetError:
-    """What is wrong with an event of a trace read from ``path``, shown with its line.
+    """Returns the error for an event of a trace read from ``path``, shown with its line.
 
     A trace without lines (columns, or made here) is named with the number of the event. Cost: the
     file is read again up to the line.
@@ -125,7 +123,7 @@ def _line_of(path: str, line: int) -> bytes:
 
 
 def check_trace(trace: TimedTrace, path: str) -> None:
-    """Raises PtxwcetError for the first thing wrong with a trace that was read from ``path``.
+    """Raises PtxwcetError for the first error in a trace that was read from ``path``.
 
     PW603: it has no events, or a run has none; PW604: an event names an ipoint that the table
     lacks; PW601: a column holds a number that it cannot. Cost: linear.

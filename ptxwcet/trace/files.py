@@ -1,6 +1,6 @@
-"""Timed traces in files: text (``.csv``) or columns (``.npz``), by the name of the file.
+"""Reads and writes timed traces: text (``.csv``) or columns (``.npz``), by the file's name.
 
-Columns are a compressed NumPy file, some 0.4 to 2 bytes an event. Entries: ``header`` (the header
+Columns are a compressed NumPy file, some 0.4 to 2 bytes per event. Entries: ``header`` (the header
 of the text form as JSON, in bytes), ``ipoint``, ``sm``, ``warp``, ``steps`` and ``runs``. ``steps``
 are the differences of the cycles of successive events, in the first event of a run its cycle. Each
 column has the narrowest type that holds it.
@@ -30,22 +30,23 @@ from ptxwcet.support.whole_files import whole_file
 from ptxwcet.trace.events import IntColumn, Ipoint, TimedTrace, TraceOrigin, check_trace, line_span
 
 VERSION = 1
-_FIRST_DAY = (1980, 1, 1, 0, 0, 0)  # zip's earliest date: the same trace makes the same file
+_FIRST_DAY = (1980, 1, 1, 0, 0, 0)  # zip's earliest date: equal traces make equal files
 _ENTRIES = ("header", "ipoint", "sm", "warp", "steps", "runs")
 _UNREADABLE = (
     *(ValueError, KeyError, TypeError, AttributeError, EOFError, OverflowError),
     *(RuntimeError, SyntaxError, MemoryError, zipfile.BadZipFile, zlib.error, tokenize.TokenError),
 )
-"""What NumPy and zipfile raise for a file that is no archive of arrays, or a damaged one."""
+"""The exceptions of NumPy and zipfile for a damaged file, or one that is no archive of arrays.
+"""
 
 _MOST_UNPACKED = 1 << 28
-"""Bytes of all columns: some 60 million events, which take 2 GB of memory as a trace."""
+"""The limit of all columns in bytes: some 60 million events, which take 2 GB as a trace."""
 
 
 def write_columns(trace: TimedTrace, path: Path) -> None:
     """Writes a trace as columns. Raises PtxwcetError (PW609).
 
-    Cost: linear, some 0.1 to 0.4 s a million events, nearly all of it to compress them.
+    Cost: linear, some 0.1 to 0.4 s per million events, nearly all of it for compression.
     """
     steps = np.diff(trace.cycle, prepend=0)
     steps[trace.runs] = trace.cycle[trace.runs]
@@ -86,11 +87,11 @@ def _narrowed(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def read_columns(path: Path) -> TimedTrace:
-    """A trace from columns; it has no ``lines``.
+    """Returns a trace from columns; it has no ``lines``.
 
     Raises PtxwcetError: PW600 (cannot be read), PW601 (malformed), PW602 (columns of unequal
     length), PW611 (another version). Its events are not checked: see check_trace. Cost: linear,
-    about 0.1 s a million events.
+    about 0.1 s per million events.
     """
     try:
         with open_input(path, MOST_DATA_BYTES) as file, zipfile.ZipFile(file) as entries:
@@ -115,7 +116,7 @@ def read_columns(path: Path) -> TimedTrace:
 
 def _require_bounded(entries: zipfile.ZipFile) -> None:
     """Raises ValueError for an archive that unpacks to more than a trace that can be held, or whose
-    arrays are said to be larger than their bytes: sizes are known before anything is unpacked.
+    headers state larger arrays than their bytes: sizes are known before anything is unpacked.
     """
     if sum(entry.file_size for entry in entries.infolist()) > _MOST_UNPACKED:
         raise ValueError(f"it unpacks to more than {_MOST_UNPACKED >> 20:,} MiB")
@@ -165,7 +166,7 @@ def _are_runs(runs: IntColumn, events: int) -> bool:
 
 
 def _cycles(steps: IntColumn, runs: IntColumn) -> IntColumn:
-    """The cycles of events from their steps: running sums that begin anew with each run."""
+    """Returns the cycles of events from their steps: running sums that restart with each run."""
     if not len(steps):
         return steps
     total = np.cumsum(steps)
@@ -173,16 +174,16 @@ def _cycles(steps: IntColumn, runs: IntColumn) -> IntColumn:
     return total - np.repeat(before, np.diff(np.append(runs, len(steps))))
 
 
-def _malformed(path: Path, what: str) -> PtxwcetError:
-    message = f"'{path}': {what}"
-    return PtxwcetError.of("PW601", message, help="docs/tracing.md describes the format")
+def _malformed(path: Path, problem: str) -> PtxwcetError:
+    message = f"'{path}': {problem}"
+    return PtxwcetError.of("PW601", message, help="docs/trace-format.md describes the format")
 
 
 _ZIP_MARK = b"PK\x03\x04"
 
 
 def read_trace(path: str | os.PathLike[str]) -> TimedTrace:
-    """The trace in a file of either form; its events are within the table and not negative.
+    """Returns the trace in a file of either form; its events are in the table and not negative.
 
     Raises PtxwcetError: PW600 to PW604, PW611. Cost: linear; see the two forms.
     """
@@ -234,7 +235,7 @@ def write_trace(trace: TimedTrace, path: str | os.PathLike[str]) -> None:
 #     2,0,0,60
 #     # events 3
 #
-# docs/tracing.md says what each line means. A file without its last line was cut.
+# docs/trace-format.md explains each line. A file without its last line was cut.
 
 
 MAGIC = "ptxwcet-trace 1"
@@ -247,12 +248,12 @@ _MOST_DIGITS = 18  # fits 64 bits
 _ROW = re.compile(rb"\d{1,18}(,\d{1,18}){3}")
 _ORIGIN_KEYS = ("kernel", "sha256", "recorder", "clock")
 _REQUIRED = ("kernel", "recorder", "clock")
-_HELP = "docs/tracing.md describes the format"
+_HELP = "docs/trace-format.md describes the format"
 
 
 @dataclass(slots=True)
 class CsvReader:
-    """Reads one file; see :func:`read_csv`."""
+    """The reader of one file; see :func:`read_csv`."""
 
     path: Path
     _line: int = 0
@@ -263,7 +264,7 @@ class CsvReader:
     _lines: list[IntColumn] = field(default_factory=list)
 
     def read(self) -> TimedTrace:
-        """The trace; see :func:`read_csv`."""
+        """Returns the trace; see :func:`read_csv`."""
         try:
             with self.path.open("rb") as file:
                 origin, ipoints = self._header(file)
@@ -297,7 +298,7 @@ class CsvReader:
             if first.startswith(b"# ptxwcet-trace"):
                 raise self._wrong(first, "unknown version of the trace format", "PW611")
             raise self._wrong(first, f"not a timed trace: its first line is not '# {MAGIC}'")
-        said: dict[str, str] = {}
+        stated: dict[str, str] = {}
         ipoints: list[Ipoint] = []
         while (line := self._next(file)).rstrip() != COLUMNS.encode():
             words = line.decode("utf-8", errors="replace").rstrip("\r\n").split(" ", 2)
@@ -305,15 +306,15 @@ class CsvReader:
                 raise self._wrong(line, f"expected '# KEY VALUE' or '{COLUMNS}'")
             if words[1] == "ipoint":
                 ipoints.append(self._ipoint(line, words[2], len(ipoints)))
-            elif words[1] not in _ORIGIN_KEYS or words[1] in said:
+            elif words[1] not in _ORIGIN_KEYS or words[1] in stated:
                 raise self._wrong(line, f"unknown or repeated key '{words[1]}'")
             else:
-                said[words[1]] = words[2]
+                stated[words[1]] = words[2]
         for key in _REQUIRED:
-            if key not in said:
+            if key not in stated:
                 raise self._wrong(line, f"the header does not say '{key}'")
         origin = TraceOrigin(
-            said["kernel"], said.get("sha256", ""), said["recorder"], said["clock"]
+            stated["kernel"], stated.get("sha256", ""), stated["recorder"], stated["clock"]
         )
         return origin, tuple(ipoints)
 
@@ -349,7 +350,7 @@ class CsvReader:
             raise self._wrong(rest[:80], "the last line is cut", "PW602")
 
     def _take(self, text: bytes) -> None:
-        """Whole lines: rows between comments."""
+        """Reads whole lines: rows between comments."""
         pieces: list[bytes] = []
         lines: list[IntColumn] = []
         position = 0
@@ -430,9 +431,9 @@ def _expected() -> str:
 
 
 def _numbers(text: bytes) -> list[IntColumn] | None:
-    """The four columns of whole lines; None if a line is not four numbers.
+    """Returns the four columns of whole lines; None if a line is not four numbers.
 
-    Every byte that is no digit must be the separator that its place demands.
+    Every byte that is not a digit must be the separator that its place demands.
     """
     raw = np.frombuffer(text, np.uint8)
     ends = np.flatnonzero(raw - np.uint8(ord("0")) > 9)
@@ -449,7 +450,7 @@ _ROWS_AT_ONCE = 1 << 16
 
 
 def write_csv(trace: TimedTrace, path: Path) -> None:
-    """Writes a trace as text. Raises PtxwcetError (PW609). Cost: about 1 s a million events."""
+    """Writes a trace as text. Raises PtxwcetError (PW609). Cost: about 1 s per million events."""
     origin = trace.origin
     header = [f"# {MAGIC}", f"# kernel {origin.kernel}"]
     header += [f"# sha256 {origin.sha256}"] if origin.sha256 else []
@@ -473,10 +474,10 @@ def _rows(trace: TimedTrace, first: int, last: int) -> bytes:
 
 
 def read_csv(path: Path) -> TimedTrace:
-    """A trace from text; ``lines`` holds the line of each event.
+    """Returns a trace from text; ``lines`` holds the line of each event.
 
     Raises PtxwcetError: PW600 (cannot be read), PW601 (malformed), PW602 (cut), PW611 (another
-    version). Its events are not checked: see check_trace. Cost: linear, about 0.3 s a million
-    events; 32 bytes an event.
+    version). Its events are not checked: see check_trace. Cost: linear, about 0.3 s per million
+    events; 32 bytes per event.
     """
     return CsvReader(path).read()

@@ -1,7 +1,7 @@
-"""Execution times of many runs, condition by condition, and how clock pairs become times.
+"""Reads execution times of many runs, condition by condition, also from pairs of clocks.
 
-A condition is what was kept the same over its runs: a grid, a class of inputs ([E] 5: VOR-1 to
-VOR-32). Nothing here knows who took the times.
+A condition is the set of runs with equal settings: a grid, a class of inputs ([E] 5: VOR-1 to
+VOR-32). This module is independent of the origin of the times.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Counters: TypeAlias = npt.NDArray[np.uint64]
 
 
 class TimeUnit(Enum):
-    """What times count."""
+    """The unit of times."""
 
     CYCLES = "cycles"
     NANOSECONDS = "ns"
@@ -40,7 +40,7 @@ class TimeUnit(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Condition:
-    """The times of one condition. ``discarded``: runs left out because a counter overflowed."""
+    """The times of one condition. ``discarded``: runs omitted because a counter overflowed."""
 
     label: str
     times: Times
@@ -49,7 +49,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measurements:
-    """Times of all conditions, in one unit; labels differ. ``sources``: the files, in order."""
+    """The times of all conditions, in one unit; labels differ. ``sources``: the files, in order."""
 
     unit: TimeUnit
     conditions: tuple[Condition, ...]
@@ -58,7 +58,7 @@ class Measurements:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClockPairs:
-    """First and last clock of each SM in each run, row by row; ``run`` numbers the runs from 0.
+    """The first and last clock of each SM in each run, row by row; ``run`` numbers runs from 0.
 
     ``bits``: width of the clock registers.
     """
@@ -70,7 +70,7 @@ class ClockPairs:
 
     @property
     def is_idle(self) -> npt.NDArray[np.bool_]:
-        """Rows of SMs that ran no block: the largest start of that width ([E] Fig. 2), end 0."""
+        """The rows of SMs without a block: the largest start of that width ([E] Fig. 2), end 0."""
         untouched = np.zeros(len(self.start), bool)
         for width in (self.bits - 1, self.bits):
             untouched |= self.start == np.uint64(2**width - 1)
@@ -78,12 +78,12 @@ class ClockPairs:
 
 
 def times_of_pairs(pairs: ClockPairs) -> tuple[Times, int]:
-    """The largest end minus the smallest start over the SMs of each run ([E] Equation 1).
+    """Returns the largest end minus the smallest start over the SMs of each run ([E] Equation 1).
 
-    Runs in which a counter overflowed are left out and counted, as there ([E] footnote 3): an end
-    before its start, or a run of half the counter's range or more, which is what an overflow on
-    some of the SMs looks like. Runs without an SM that ran a block are left out without being
-    counted. Times in the order of the runs' numbers. Cost: a sort of the rows.
+    Runs in which a counter overflowed are omitted and counted, as there ([E] footnote 3): an end
+    before its start, or a run of half the counter's range or more, which is the effect of an
+    overflow on some of the SMs. Runs without an SM that ran a block are omitted and not counted.
+    Times are in the order of the runs' numbers. Cost: a sort of the rows.
     """
     used = ~pairs.is_idle
     run, start, end = pairs.run[used], pairs.start[used], pairs.end[used]
@@ -93,14 +93,14 @@ def times_of_pairs(pairs: ClockPairs) -> tuple[Times, int]:
     run, start, end = run[order], start[order], end[order]
     first = np.flatnonzero(np.concatenate([[True], run[1:] != run[:-1]]))
     backwards = np.logical_or.reduceat(end < start, first)
-    # unsigned: where the difference would be negative, the run is left out
+    # Unsigned: where the difference would be negative, the run is omitted.
     length = np.maximum.reduceat(end, first) - np.minimum.reduceat(start, first)
     overflowed = backwards | (length >= np.uint64(2 ** (pairs.bits - 1)))
     return length[~overflowed].astype(np.float64), int(overflowed.sum())
 
 
 CONDITION_COLUMN = "condition"
-"""Name of the column that labels runs."""
+"""The name of the column that labels runs."""
 
 _CLOCKS = {"run": ("run",), "sm": ("sm",), "start": ("start", "start_cycle")}
 _ENDS = ("end", "end_cycle", "stop_cycle")
@@ -109,12 +109,12 @@ _LONGEST_CLOCK = 30
 
 
 def is_clock_table(table: TextTable) -> bool:
-    """Whether the columns of a table are those of clock pairs."""
+    """Returns whether a table has the columns of clock pairs."""
     return {"run", "sm"} <= set(table.names) and bool(set(_ENDS) & set(table.names))
 
 
 def read_clocks(table: TextTable, stem: str, bits: int) -> list[Condition]:
-    """The times of the runs of a table, by Equation 1; runs in the order of their first row.
+    """Returns the times of the runs of a table, by Equation 1, in the order of their first row.
 
     ``bits``: width of the counters. Raises PtxwcetError (PW702, PW705, PW707, PW708).
     """
@@ -184,7 +184,7 @@ _MOST_TIME = float(1 << 63)
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What the user says of the files: unit, name or number (from 1) of columns, counter width."""
+    """The user's options for files: unit, name or number (from 1) of columns, counter width."""
 
     unit: TimeUnit | None = None
     column: str | None = None
@@ -193,17 +193,18 @@ class ReadOptions:
 
 
 def read_measurements(paths: Sequence[str], options: ReadOptions) -> Measurements:
-    """The times in files; a file without labels is a condition called as the file is.
+    """Reads the times in files; a file without labels is a condition with the file's name.
 
-    Text: one run a line, columns parted by commas, semicolons, tabs or blanks; lines that begin
-    with ``#`` and empty lines are skipped; a first line of names, or none. Columns of times are
-    called ``time``, ``cycles``, ``ns``, ``time_cycles``, ``time_ns``; ``condition`` labels the run,
-    ``unit`` names the unit of each. Columns ``run``, ``sm``, ``start``, ``end`` hold clock pairs
-    instead. Else one-dimensional NumPy arrays. See docs/methods/pwcet.md.
+    Text: one run per line, columns separated by commas, semicolons, tabs or blanks; lines that
+    begin with ``#`` and empty lines are skipped; a first line of names is optional. Columns of
+    times are called ``time``, ``cycles``, ``ns``, ``time_cycles``, ``time_ns``; ``condition``
+    labels the run, ``unit`` names the unit of each. Alternatively, columns ``run``, ``sm``,
+    ``start``, ``end`` hold clock pairs. All other files are one-dimensional NumPy arrays. See
+    docs/methods/pwcet.md.
 
-    Raises PtxwcetError: PW701 (unreadable), PW702 (a line that does not fit), PW703 (units),
-    PW704 (a time that is none), PW707 (columns), PW708 (clock pairs). Cost: linear, about a second
-    for a million lines.
+    Raises PtxwcetError: PW701 (unreadable), PW702 (a line that does not fit), PW703 (units), PW704
+    (an invalid time), PW707 (columns), PW708 (clock pairs). Cost: linear, about a second for a
+    million lines.
     """
     units: dict[TimeUnit, str] = {}
     conditions: dict[str, Condition] = {}
@@ -211,8 +212,8 @@ def read_measurements(paths: Sequence[str], options: ReadOptions) -> Measurement
         unit, of_file = _read(path, options)
         units.setdefault(unit, path)
         if len(units) > 1:
-            said = " and ".join(f"{name} in {one.value}" for one, name in units.items())
-            refuse_file("PW703", f"mixed units: {said}", "give times of one unit")
+            stated = " and ".join(f"{name} in {unit.value}" for unit, name in units.items())
+            refuse_file("PW703", f"mixed units: {stated}", "give times of one unit")
         for condition in of_file:
             if condition.label in conditions:
                 message = f"condition '{condition.label}' of {path} is in another file, too"
@@ -274,9 +275,11 @@ def _time_column(table: TextTable, options: ReadOptions) -> int:
         refuse_misspelt(table, (*_TIME_COLUMNS, _UNIT, CONDITION_COLUMN))
     candidates = [k for k, name in enumerate(table.names) if name in _TIME_COLUMNS]
     if len(candidates) != 1:
-        what = "several columns of times" if candidates else "no column that is known to hold times"
+        problem = (
+            "several columns of times" if candidates else "no column that is known to hold times"
+        )
         names = ", ".join(table.names) or f"{table.columns} columns without names"
-        message = f"'{table.source.name}' has {what}: {names}"
+        message = f"'{table.source.name}' has {problem}: {names}"
         refuse_file("PW707", message, "name it with --column NAME or NUMBER")
     return candidates[0]
 
@@ -335,9 +338,9 @@ def _bad_time(
     table: TextTable, number: int, column: int, text: str, value: float | None
 ) -> NoReturn:
     if value is None:
-        what = f"'{shortened(text)}' is no number" if text else "a time is missing"
+        problem = f"'{shortened(text)}' is no number" if text else "a time is missing"
         help = "a time a line; label columns have other names; a first line may name the columns"
-        table.refuse("PW702", number, what, help, column)
+        table.refuse("PW702", number, problem, help, column)
     help = "times are above 0 and below 2^63: leave failed runs out"
     table.refuse("PW704", number, f"{shortened(text)} is no execution time", help, column)
 
@@ -346,12 +349,12 @@ def _bad_time(
 
 
 _MUCH_LIKE = 0.8
-"""How alike names are of which one may be the other misspelt."""
+"""The similarity from which a name may be another one misspelt."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """The rows of a text file: names of its columns (none: empty) and where its data begin."""
+    """The rows of a text file: its columns' names (or none), and the first line of its data."""
 
     source: SourceFile
     lines: list[str]
@@ -361,7 +364,7 @@ class TextTable:
     first: int
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
-        """Line numbers (from 0) and fields. Raises PtxwcetError (PW702)."""
+        """Yields line numbers (from 0) and fields. Raises PtxwcetError (PW702)."""
         separator, columns = self.separator, self.columns
         for number in range(self.first, len(self.lines)):
             line = self.lines[number]
@@ -395,7 +398,7 @@ class TextTable:
             if self.separator is None:
                 begin = _blank_offset(text, column)
             else:
-                begin = sum(len(one) + 1 for one in before) + len(field) - len(field.lstrip())
+                begin = sum(len(part) + 1 for part in before) + len(field) - len(field.lstrip())
             length = len(field.strip())
         start = self.source.line_starts()[number] + begin
         span = Span(self.source, start, start + max(1, length))
@@ -408,15 +411,15 @@ def refuse_file(code: str, message: str, help: str) -> NoReturn:
 
 
 def open_table(source: SourceFile) -> TextTable:
-    """Finds separator, names and first row. Raises PtxwcetError (PW705) if there is none.
+    """Finds separator, names and first row. Raises PtxwcetError (PW705) if it is empty.
 
-    A first line is one of names if each of its fields begins with a letter and is no number.
+    A first line contains names if each of its fields begins with a letter and is not a number.
     """
     lines = [line.rstrip("\r") for line in source.text.split("\n")]
     for number, line in enumerate(lines):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
-        separator = next((one for one in (",", ";", "\t") if one in line), None)
+        separator = next((mark for mark in (",", ";", "\t") if mark in line), None)
         fields = [field.strip().strip('"') for field in line.split(separator)]
         is_header = all(field[:1].isalpha() and parse_number(field) is None for field in fields)
         names = tuple(field.lower() for field in fields) if is_header else ()
@@ -426,7 +429,7 @@ def open_table(source: SourceFile) -> TextTable:
 
 
 def parse_number(text: str) -> float | None:
-    """A decimal number; Python's other notations (1_000) are none."""
+    """Returns a decimal number, or None; Python's other notations (1_000) are not accepted."""
     if "_" in text:
         return None
     try:
@@ -436,7 +439,7 @@ def parse_number(text: str) -> float | None:
 
 
 def find_column(table: TextTable, wanted: str) -> int:
-    """The index of a column by name or number from 1. Raises PtxwcetError (PW707)."""
+    """Returns the index of a column by name or number from 1. Raises PtxwcetError (PW707)."""
     if wanted.lower() in table.names:
         return table.names.index(wanted.lower())
     if re.fullmatch("[0-9]{1,9}", wanted) and 1 <= int(wanted) <= table.columns:
@@ -449,10 +452,10 @@ def find_column(table: TextTable, wanted: str) -> int:
     )
 
 
-def refuse_misspelt(table: TextTable, known: Collection[str]) -> None:
-    """Raises PtxwcetError (PW707) if a column has a name much like one of those known."""
+def refuse_misspelt(table: TextTable, names: Collection[str]) -> None:
+    """Raises PtxwcetError (PW707) if a column's name is similar to one of the given names."""
     for name in table.names:
-        meant = get_close_matches(name, known, 1, _MUCH_LIKE) if name not in known else []
+        meant = get_close_matches(name, names, 1, _MUCH_LIKE) if name not in names else []
         if meant:
             message = f"'{table.source.name}' has a column '{shortened(name)}' that is not known"
             help = f"did you mean {meant[0]}? Else name it otherwise, or say what to read: --column"
@@ -460,7 +463,7 @@ def refuse_misspelt(table: TextTable, known: Collection[str]) -> None:
 
 
 def shortened(text: str) -> str:
-    """The beginning of a long field, for a message."""
+    """Returns the beginning of a long field, for a message."""
     return text if len(text) <= 40 else f"{text[:40]}..."
 
 

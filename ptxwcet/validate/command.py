@@ -12,7 +12,6 @@ from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.cli import options
 from ptxwcet.cli.command import CommandGroup
 from ptxwcet.cli.output import echo, echo_json, finish
-from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.opened.opening import read_module, refuse
@@ -26,7 +25,6 @@ from ptxwcet.validate.block import BlockValidation, Effort, validate_block
 if TYPE_CHECKING:
     from ptxwcet.validate.grid_study import GridValidation
 
-_GPU = ("sms", "resident_blocks", "co_runner", "registers", "dynamic_shared")
 _OF_THE_GRID = "counts in the bound of a launch, which --inputs runs: give that, too"
 _LOGGER = logging.getLogger(__name__)
 
@@ -39,24 +37,24 @@ _LOGGER = logging.getLogger(__name__)
 @options.analysis_options
 @options.gpu_options
 @options.report_options
-@options.number(
-    "--runs",
+@options.option(
+    "runs",
     "Runs with other seeds each, of random policies, jitter and undecided paths.",
-    click.IntRange(min=0),
-    20,
+    type=click.IntRange(min=0),
+    default=20,
 )
-@options.jitter(25)
-@options.timeout(
-    4.0,
+@options.option("jitter", default=25)
+@options.option(
+    "seconds",
     "Seconds for each kind of block; runs that do not fit are left out and counted.",
-    click.FloatRange(min=0, min_open=True),
+    type=click.FloatRange(min=0, min_open=True),
+    default=4.0,
 )
-@click.option(
-    "--inputs",
+@options.option(
+    "inputs",
+    "Execute the launch file's input and others with other seeds, so many in all.",
     type=click.IntRange(min=0),
     default=0,
-    show_default=True,
-    help="Execute the launch file's input and others with other seeds, so many in all.",
 )
 @click.option(
     "--attack",
@@ -90,8 +88,8 @@ def validate(
     """
     effort = Effort(runs, Jitter(jitter).percent, seconds)
     if not inputs:
-        options.refuse_idle(_OF_THE_GRID, *_GPU)
-    request = request_from(**given)
+        options.refuse_idle(_OF_THE_GRID, *options.names_of(options.gpu_options))
+    request = options.request_from(**given)
     answer = bound_file(request)
     shown = _Shown(is_json=form == "json")
     diagnostics: list[Diagnostic] = []

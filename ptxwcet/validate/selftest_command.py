@@ -20,17 +20,18 @@ _MOST_SHOWN = 3
     needs=("sim",),
     example="ptxwcet validate tool --cases 240 --format json -o selftest.json",
 )
-@options.timeout(
-    45.0,
+@options.option(
+    "seconds",
     "Seconds for random cases, without those for the known ones and for compiling.",
-    click.FloatRange(min=0),
+    type=click.FloatRange(min=0),
+    default=45.0,
 )
-@options.number(
-    "--cases",
+@options.option(
+    "cases",
     "Exactly so many random cases, whatever the time: the summary can be reproduced.",
-    click.IntRange(min=0),
+    type=click.IntRange(min=0),
 )
-@options.seed("Of the random cases.", 1)
+@options.option("seed", "Of the random cases.", default=1)
 @options.report_options
 def validate_tool(seconds: float, cases: int | None, seed: int, form: str) -> int:
     """Check bounds, profiles and simulators against each other on known and random blocks.

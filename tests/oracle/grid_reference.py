@@ -1,7 +1,7 @@
 """A grid on several SMs in plain Python, cycle by cycle: the oracle of the compiled one.
 
-Written from docs/tracing.md, for reading. Every cycle: barriers open, blocks that have ended leave,
-blocks start, queues move, every sub-core issues.
+Written from docs/guide/run.md, for reading. Every cycle: barriers open, blocks that have ended
+leave, blocks start, queues move, every sub-core issues.
 """
 
 from __future__ import annotations

@@ -15,11 +15,13 @@ from parsing import parse_file
 from places import DATA
 
 from ptxwcet.commands.bound.build import build_report
+from ptxwcet.commands.bound.report import Report
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.commands.certificates.report import recheck
 from ptxwcet.flow.certificates.checker import Verdict
 from ptxwcet.flow.walk.path import PathLoop, loop_entries
 from ptxwcet.opened.request import Request
+from ptxwcet.report.reading import read_as
 
 FOLDER = DATA / "certificates"
 ENDLESS = [kernel.name for kernel in parse_file(FOLDER / "endless.ptx").kernels]
@@ -94,8 +96,8 @@ def test_there_are_enough_of_them() -> None:
 @pytest.mark.parametrize("kernel", ["digits", "ffs_minus", "averages", "shifted", "root_signed"])
 def test_reports_are_confirmed_by_the_checker_alone(kernel: str) -> None:
     report = build_report(bound_file(request(kernel, "loops.ptx")))
-    data = json.loads(json.dumps(asdict(report)))
+    read = read_as(Report, json.loads(json.dumps(asdict(report))))
     module = parse_file(FOLDER / "loops.ptx")
-    found = list(recheck(data, module))
+    found = list(recheck(read, module))
     assert found
     assert {one.verdict for one in found} == {Verdict.CONFIRMED}

@@ -4,7 +4,7 @@ After a taken branch the model's warp waits one cycle at once. The reference sim
 later: when the scheduler next *looks* at the warp it sees the wrong instruction, drops it, and goes
 on to the next warp; the right one is there in the next cycle. Schedulers that look at others first
 (LRR) take the bubble later. The simulation below does that, on the model's machine otherwise, and
-reproduces the measurements. The bound covers it (docs/simulator.md).
+reproduces the measurements. The bound covers it (docs/guide/run.md).
 """
 
 from __future__ import annotations

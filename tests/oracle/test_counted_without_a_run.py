@@ -1,6 +1,6 @@
 """Accesses that the analysis counts and the emulator does not execute: no run confirms the counts.
 
-``docs/emulator.md`` lists them. An opcode, a form of a matrix move or a type that joins them, or
+``docs/guide/run.md`` lists them. An opcode, a form of a matrix move or a type that joins them, or
 that is executed now, fails here.
 """
 
@@ -27,7 +27,7 @@ from ptxwcet.memory.instructions import accesses_of
 from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.support.diagnostics import PtxwcetError
 
-PAGE = Path(__file__).parents[2] / "docs" / "emulator.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guide" / "run.md"
 OPCODES_COUNTED = {"tex", "tld4", "txq", "suld", "sust", "sured", "suq"}
 HEAD = """.version 9.0
 .target sm_100a

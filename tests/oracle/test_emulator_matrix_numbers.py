@@ -1,4 +1,4 @@
-"""What ``mma`` and ``wmma`` of floats compute, to the last bit: as docs/emulator.md says.
+"""What ``mma`` and ``wmma`` of floats compute, to the last bit: as docs/guide/run.md says.
 
 The reference adds exact fractions that are cut off at a place below the largest exponent, or for
 f64 are rounded at each step in the order of k, and rounds the sum to a format by definition.

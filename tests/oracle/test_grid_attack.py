@@ -353,7 +353,7 @@ def test_the_product_computes_what_the_definitions_say(family: Family) -> None:
 
 
 def test_the_simulator_goes_on_in_the_cycle_of_an_exit() -> None:
-    """The machine of docs/simulator.md satisfies A1: 8 cycles, not 9."""
+    """The machine of docs/guide/run.md satisfies A1: 8 cycles, not 9."""
     block: Block = ((Op(0, is_barrier=True), Op(0)), (Op(0, 1, 5),))
     simulator = Simulator(as_workload(block), SmConfiguration())
     assert {simulator.run(policy).cycles for policy in Policy} == {7, 8}

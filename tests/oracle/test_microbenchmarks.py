@@ -116,7 +116,7 @@ NOT_RECOVERED: dict[str | int, dict[str, tuple[int, ...]]] = {
         "serial_cycles": (124,),
     },
 }
-"""docs/new-machine.md says why: the memory path of an SM is not told from what stands before it.
+"""One warp cannot distinguish the memory path of an SM from its unit (docs/tutorials/machine.md).
 
 Of a comparison of 64 bits and a division the compiler makes several instructions, which are charged
 more than the class ([expansion]). Jetson's atomic operations take their worst on their unit, behind

@@ -322,7 +322,7 @@ def test_false_statements_are_contradicted() -> None:
 
 
 def test_the_file_of_the_page_works(tmp_path: Path) -> None:
-    page = (DOCS / "attacks.md").read_text(encoding="utf-8")
+    page = (DOCS / "guide" / "attack.md").read_text(encoding="utf-8")
     (tmp_path / "own.py").write_text(page.split("```python\n")[1].split("```")[0])
     (tmp_path / "kernels").mkdir()
     oracle = f"""
@@ -361,10 +361,10 @@ def test_names_are_apart() -> None:
 
 
 def test_the_attack_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """docs/attacks.md shows a file of attacks; here with an oracle that sees the bound exceeded."""
+    """Runs the file of attacks on docs/guide/attack.md, with an oracle that exceeds the bound."""
     (shown,) = (
         block.text
-        for block in code_blocks((DOCS / "attacks.md").read_text(encoding="utf-8"))
+        for block in code_blocks((DOCS / "guide" / "attack.md").read_text(encoding="utf-8"))
         if block.language == "python"
     )
     (tmp_path / "kernels").mkdir()

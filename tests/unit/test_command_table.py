@@ -1,4 +1,4 @@
-"""``docs/commands.md``: all commands are in its tables, with options that exist, and they run."""
+"""``docs/command-line.md`` has all commands in its tables, with existing options; they run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from programs import run_program
 
 from ptxwcet.cli.main import commands
 
-PAGE = (DOCS / "commands.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "command-line.md").read_text(encoding="utf-8").partition("\n## Common options")[0]
 COMMANDS = {" ".join(words): command for words, command in tree.all_commands()}
 NAMES = commands.list_commands(click.Context(commands))
 SHOWN = re.findall(r"`(ptxwcet [^`]*)`", PAGE)

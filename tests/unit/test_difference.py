@@ -238,11 +238,11 @@ def test_thresholds_that_are_none(text: str, result: dict[str, Any], tmp_path: P
     assert run_program("compare", path, path, f"--threshold={text}").code == 2
 
 
-# --- docs/continuous-integration.md ---------------------------------------------------------------
+# --- docs/guide/ci.md -----------------------------------------------------------------------------
 
 
 def test_the_documented_workflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = (ROOT / "docs" / "continuous-integration.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "guide" / "ci.md").read_text(encoding="utf-8")
     plan = re.search(r"```toml\n(.*?)```", page, re.DOTALL)
     assert plan is not None
     (tmp_path / "kernels").symlink_to(SAMPLES)

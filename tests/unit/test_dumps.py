@@ -50,7 +50,7 @@ def dump(
     version: int = 1,
     clock: int = 0,
 ) -> bytes:
-    """Written from docs/instrumentation.md, not with the package's layout."""
+    """Written from docs/trace-format.md, not with the package's layout."""
     identity = identity_of("cd" * 32, "k") if identity is None else identity
     used = len(chunks) if used is None else used
     room = len(chunks) if room is None else room

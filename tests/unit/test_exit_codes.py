@@ -114,12 +114,12 @@ def test_unknown_machine(words: tuple[str, ...], tmp_path: Path) -> None:
         pytest.skip("its machine belongs to runs that are drawn")
     command = COMMANDS[words]
     launch = SAMPLES / "launches" / "vector_add.toml"
-    without = {"file", "files", "old", "launch_file", "output"}
+    without = {"file", "files", "old", "launch", "output"}
     least = tree.least_words(command, tmp_path, without)
     names = {one.name for one in command.params}
     if any(one.name == "output" and one.required for one in command.params):
         least += ["-o", str(tmp_path / "o.csv")]
-    if "launch_file" in names:
+    if "launch" in names:
         least += ["--launch", str(launch)]
     if words == ("hybrid",):
         least += ["--policy", "lrr"]

@@ -14,11 +14,11 @@ from programs import run_program
 from sass_listings import SASS, listing, raw, stand_in
 
 import ptxwcet
-from ptxwcet.library.arguments import Parameter
 from ptxwcet.opened.machine_code import machine_code
 from ptxwcet.opened.nvcc import Compilation
 from ptxwcet.sass.containers import held_code
 from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.support.options import Parameter
 from ptxwcet.sweeps.sweep_plan import read_sweep_plan
 
 pytestmark = pytest.mark.fast

@@ -26,7 +26,9 @@ pytestmark = pytest.mark.fast
 ROOT = Path(__file__).parents[2]
 FAULT = ROOT / "tests" / "data" / "faults" / "unprinted"
 GUB = ROOT / "docs" / "refutations" / "gub.md"
-PAGES = sorted([*(ROOT / "docs" / "methods").glob("*.md"), GUB, ROOT / "docs" / "sequences.md"])
+PAGES = sorted(
+    [*(ROOT / "docs" / "methods").glob("*.md"), GUB, ROOT / "docs" / "guide" / "deadline.md"]
+)
 ALWAYS = re.compile(r"^\*\*Uses\*\* (.+)\.$", re.MULTILINE)
 KEY = re.compile(r"[a-z]+(-[a-z]+)+")
 SOMETIMES = re.compile(r"^\*\*Uses where they are stated or found\*\* (.+)\.$", re.MULTILINE)

@@ -108,13 +108,13 @@ def test_simulated_cycles_of_the_example(policy: str, cycles: str) -> None:
     ],
 )
 def test_formulas(arguments: str, formula: str) -> None:
-    said("commands.md", f"`{formula}`")
+    said("command-line.md", f"`{formula}`")
     assert output("bound", *arguments.split()).count(formula) == 1
 
 
 def test_makespan() -> None:
     said("methods/index.md", "600 warps of `LLCLL` take exactly 2,401 slots")
-    said("commands.md", "ptxwcet makespan LLCLL --warps 600 --load-store 1 --cores 1")
+    said("command-line.md", "ptxwcet makespan LLCLL --warps 600 --load-store 1 --cores 1")
     options = ["LLCLL", "--warps", "600", "--load-store", "1", "--cores", "1"]
     assert re.search(r"MAKESPAN +2,401 slots +safe-bound, exact", output("makespan", *options))
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from parsing import parse_text
+from parsing import parse_kernel, parse_text
 from refusals import refusals_of
 
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Launch
+from ptxwcet.flow.paths.call_variables import with_variable_registers
 from ptxwcet.flow.walk.path import loop_entries
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
 from ptxwcet.pipeline import analyse_kernel
@@ -136,3 +137,9 @@ def test_shared_variables_of_one_name_in_several_functions_are_several() -> None
         (one.space, one.name, one.size_bytes) for one in inline_calls(kernel, module).variables
     }
     assert found == {("local", "a", 8), ("shared", "one:a", 16), ("shared", "two:a", 32)}
+
+
+def test_a_kernel_without_variables_is_itself() -> None:
+    text = ".version 8.0\n.target sm_80\n.entry k(.param .u32 n)\n{ ret; }\n"
+    kernel = parse_kernel(text)
+    assert with_variable_registers(kernel) is kernel

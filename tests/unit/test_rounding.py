@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from programs import run_program
 
 import ptxwcet
-from ptxwcet.commands.bound.launch_text import time_text
 from ptxwcet.opened.budgets import parse_budget
-from ptxwcet.support.rounding import microseconds_of, percent_of, seconds_of
+from ptxwcet.support.rounding import microseconds_of, percent_of, seconds_of, time_text
 from ptxwcet.sweeps.results.sweep_text import seconds_text
 
 pytestmark = pytest.mark.fast

@@ -626,7 +626,7 @@ def test_damaged_plans_give_units_or_diagnostics(seed: int, folder: Path) -> Non
 
 
 def test_the_example_of_the_docs(folder: Path) -> None:
-    page = (DOCS / "sweep-plans.md").read_text(encoding="utf-8")
+    page = (DOCS / "plans.md").read_text(encoding="utf-8")
     for tm, tn in itertools.product((16, 32, 64), repeat=2):
         if tm * tn <= 2048:
             (folder / "build" / f"sgemm_{tm}x{tn}.ptx").write_text(ptx("sgemm"))

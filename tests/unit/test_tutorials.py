@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from pages import CodeBlock, ShownCommand, code_blocks, missing, shown_commands
-from places import DOCS, SAMPLES
+from places import DOCS, ROOT, SAMPLES
 from programs import Ended, run_program
 
 from ptxwcet.validate.selftest import CORPUS
@@ -29,7 +29,7 @@ PAGES = {
         *sorted((DOCS / "refutations").glob("*.md")),
         DOCS / "index.md",
         DOCS / "reading-a-bound.md",
-        DOCS / "sweeps.md",
+        DOCS / "guide" / "choose.md",
     )
 }
 
@@ -143,6 +143,7 @@ def test_what_a_page_says_happens(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "smooth", raising=False)  # one that a page writes
     (tmp_path / "samples").symlink_to(SAMPLES)
+    (tmp_path / "benchmarks").symlink_to(ROOT / "benchmarks")
     for script in page.parent.glob("*_counterexample.py"):
         shutil.copy(script, tmp_path)
     text = page.read_text(encoding="utf-8")

@@ -9,7 +9,6 @@ import click
 from ptxwcet.cli import options
 from ptxwcet.cli.command import CommandGroup
 from ptxwcet.cli.output import finish, show
-from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.annotate.report import build_annotation
 from ptxwcet.commands.annotate.study import explain_file
 from ptxwcet.commands.annotate.text import render_annotation_text
@@ -23,16 +22,13 @@ from ptxwcet.report.head import refusals
 @options.analysis_options
 @options.gpu_options
 @click.option("--ptx", "wants_ptx", is_flag=True, help="List PTX, even where its source is there.")
-@click.option(
-    "--at",
-    "places",
-    multiple=True,
-    metavar="PLACE,...",
-    help="Only these parts, each with its sum: lines of the source, kernel.cu:20-35, or a region "
+@options.option(
+    "at",
+    "Only these parts, each with its sum: lines of the source, kernel.cu:20-35, or a region "
     "that is marked in it.  [default: all lines, and the sums of marked regions]",
 )
 @options.report_options
-def annotate(wants_ptx: bool, places: tuple[str, ...], form: str, **given: Any) -> int:
+def annotate(wants_ptx: bool, at: tuple[str, ...], form: str, **given: Any) -> int:
     """List the code of the kernels in FILE, with what each line pays of the bound and why.
 
     The code is the CUDA source if the PTX has line numbers (nvcc -lineinfo) and the source lies
@@ -41,11 +37,11 @@ def annotate(wants_ptx: bool, places: tuple[str, ...], form: str, **given: Any) 
 
     Exit code: 0 shown; 1 a kernel is refused; 2 usage.
     """
-    request = request_from(**given)
-    named = tuple(place for row in places for place in row.split(",") if place)
-    if places and not named:
+    request = options.request_from(**given)
+    named = tuple(place for row in at for place in row.split(",") if place)
+    if at and not named:
         raise click.UsageError("--at without a place")
     answer = explain_file(request, named)
-    report = build_annotation(answer, source=request.source, wants_ptx=wants_ptx, only=bool(places))
+    report = build_annotation(answer, source=request.source, wants_ptx=wants_ptx, only=bool(at))
     show(form, report, render_annotation_text)
     return finish(refusals(answer, report.kernels), is_partial=bool(answer.answered))

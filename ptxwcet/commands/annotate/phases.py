@@ -14,7 +14,6 @@ from ptxwcet.bounds.carve_out import require_no_sizes
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json, finish, is_quiet
-from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.bound.report import WITHOUT_WAITING
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.opened.opening import refuse
@@ -39,7 +38,7 @@ def annotate_phases(warp: int, form: str, **given: Any) -> int:
     Repeats are printed once, with how often and how many cycles apart they come again: in CSV
     as 16@250 for 16 times, 250 cycles apart, the outer repeat first.
     """
-    answer = bound_file(request_from(**given))
+    answer = bound_file(options.request_from(**given))
     diagnostics: list[Diagnostic] = []
     alone: list[_WarpAlone] = []
     for analysis in answer.answered:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any, Literal
@@ -15,21 +15,20 @@ from ptxwcet.bounds.carve_out import require_no_sizes
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import finish, show
-from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.bound.loop_text import loop_place
 from ptxwcet.commands.bound.study import FileAnswer, bound_file
 from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.machine.model import Machine, OpTiming
 from ptxwcet.opened.opening import RefusedKernel, refuse
 from ptxwcet.opened.request import Request
+from ptxwcet.report.columns import shown, text_table
 from ptxwcet.report.head import (
     KernelHead,
     MachineHead,
     Refused,
-    head_text,
     kernel_head,
-    kernel_rows,
-    machine_head,
+    kernel_report,
+    kernels_text,
     refusals,
 )
 from ptxwcet.report.source_lines import place
@@ -51,10 +50,12 @@ class PortRow:
     ``ports`` has those that it takes at all.
     """
 
-    place: str
-    instruction: str
-    ports: Mapping[str, float]
-    chain: bool
+    place: str = field(metadata=shown("line"))
+    instruction: str = field(metadata=shown("", notebook="code", at=1))
+    ports: Mapping[str, float] = field(metadata=shown("ports", form="g", is_right=True))
+    chain: bool = field(
+        metadata=shown("chain", lambda row: "*" if row.chain else "", is_right=True)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,14 @@ class LoopPortsRow:
     alone_cycles: float | None
     sources: Mapping[str, str]
     instructions: tuple[PortRow, ...]
+
+    @property
+    def port_names(self) -> Mapping[str, str]:
+        """What each port is called, with how many of it share its sum if that is more than one."""
+        return {
+            port: f"{port} /{number}" if (number := self.servers[port]) > 1 else port
+            for port in self.ports
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +118,7 @@ def annotate_ports(form: str, **given: Any) -> int:
     Of one warp: cycles at the issue port, at each unit and behind it, by instruction, and the
     longest circle of results through the iterations. None of them is a bound of the launch.
     """
-    answer, report = ports_of_file(request_from(**given))
+    answer, report = ports_of_file(options.request_from(**given))
     show(form, report, render_ports_text)
     return finish(refusals(answer, report.kernels), is_partial=bool(answer.answered))
 
@@ -121,8 +130,7 @@ def ports_of_file(request: Request) -> tuple[FileAnswer, PortsReport]:
     """
     answer = bound_file(request)
     answer = replace(answer, kernels=tuple(map(_without_sizes, answer.kernels)))
-    rows = kernel_rows(answer, lambda row: row.kernel, _kernel)
-    return answer, PortsReport(*machine_head(answer), rows)
+    return answer, kernel_report(PortsReport, answer, _kernel)
 
 
 def _without_sizes(row: KernelAnalysis | RefusedKernel) -> KernelAnalysis | RefusedKernel:
@@ -275,56 +283,36 @@ def _rounded(cycles: Fraction | int) -> float:
 
 
 def render_ports_text(report: PortsReport) -> str:
-    """The report for people."""
-    parts = [head_text(report)]
-    for row in report.kernels:
-        parts.append("")
-        if isinstance(row, Refused):
-            parts.append(f"kernel     {row.readable}\nREFUSED    {row.diagnostics[0].message}")
-            continue
-        parts.append(f"kernel     {row.readable}")
-        parts.append("cycles of one warp and iteration, and no bound; chain: * is on the longest")
-        parts.append("circle of results that wait for one another")
-        for loop in row.loops:
-            parts += ["", *_loop_lines(loop)]
-        if not row.loops:
-            parts.append("no loop has iterations that are alike")
-    return "\n".join(parts) + "\n"
+    """Returns the report for people."""
+    return kernels_text(report, _kernel_lines, names_refused=True)
+
+
+def _kernel_lines(kernel: PortsKernel) -> Iterator[str]:
+    yield f"kernel     {kernel.readable}"
+    yield "cycles of one warp and iteration, and no bound; chain: * is on the longest"
+    yield "circle of results that wait for one another"
+    for loop in kernel.loops:
+        yield ""
+        yield from _loop_lines(loop)
+    if not kernel.loops:
+        yield "no loop has iterations that are alike"
 
 
 def _loop_lines(loop: LoopPortsRow) -> Iterator[str]:
     yield f"loop {loop.block}  {loop.place}  {plural(loop.iterations, 'iteration')} alike"
-    ports = list(loop.ports)
-    cells = [
-        (
-            row.place,
-            *(_cycles(row.ports.get(port)) for port in ports),
-            "*" if row.chain else "",
-            row.instruction,
-        )
-        for row in loop.instructions
-    ]
-    sums = tuple(_cycles(loop.ports[port]) for port in ports)
-    whole = ("all" if loop.exact else "at most", *sums, _cycles(loop.chain_cycles), "")
-    heads = (f"{port} /{n}" if (n := loop.servers[port]) > 1 else port for port in ports)
-    table = [("line", *heads, "chain", ""), *cells, whole]
-    widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
-    for line in table:
-        first, *middle, last = line
-        numbers = (cell.rjust(width) for cell, width in zip(middle, widths[1:-1], strict=True))
-        yield "  ".join((first.ljust(widths[0]), *numbers, last)).rstrip()
+    sums = (f"{cycles:g}" for cycles in loop.ports.values())
+    chain = "" if loop.chain_cycles is None else f"{loop.chain_cycles:g}"
+    whole = ("all" if loop.exact else "at most", *sums, chain, "")
+    yield from text_table(loop.instructions, {"ports": loop.port_names}, more=[whole])
     if loop.alone_cycles is None:
         yield "iterations differ or are too long: no chain is given"
         return
     port, busiest = max(
-        ((one, loop.ports[one] / loop.servers[one]) for one in ports), key=lambda one: one[1]
+        ((port, cycles / loop.servers[port]) for port, cycles in loop.ports.items()),
+        key=lambda port: port[1],
     )
     over = f" over {loop.chain_iterations} iterations" if (loop.chain_iterations or 1) > 1 else ""
     yield f"busiest {port} {busiest:g}, chain {loop.chain_cycles:g}{over}; a warp alone takes " + (
         f"{loop.alone_cycles:g}"
     )
     yield from (f"  {name}: {source}" for name, source in loop.sources.items())
-
-
-def _cycles(cycles: float | None) -> str:
-    return "" if cycles is None else f"{cycles:g}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import field
 from enum import Enum
 from functools import partial
 from typing import Annotated, Literal
@@ -19,7 +20,8 @@ from ptxwcet.commands.annotate.study import ExplainedKernel
 from ptxwcet.commands.bound.build import bounded_row
 from ptxwcet.commands.bound.report import BoundedKernel
 from ptxwcet.opened.opening import Answer
-from ptxwcet.report.head import MachineHead, Refused, kernel_rows, machine_head
+from ptxwcet.report.columns import NOTEBOOK, TEXT, shown
+from ptxwcet.report.head import MachineHead, Refused, kernel_report
 from ptxwcet.report.listing import CodeFile, build_listing
 from ptxwcet.report.source_lines import SourceLines, place
 from ptxwcet.support.records import dataclass
@@ -43,6 +45,15 @@ class Part(Enum):
     OTHER_WARPS = "other-warps"
 
 
+_VERBS = {
+    Part.ISSUE: "issues",
+    Part.RESULT: "waits for",
+    Part.UNIT: "queues for",
+    Part.OTHER_WARPS: "other warps:",
+}
+_LONGEST_CAUSE = 34
+
+
 @dataclass(frozen=True, slots=True)
 class Cause:
     """What most of the cycles of a line are: one part of them, by instructions of one opcode."""
@@ -56,22 +67,52 @@ class Cause:
 class AnnotatedLine:
     """A line of code; ``line`` is None for what is no line, which ``text`` names.
 
-    ``cycles`` of the bound of a block are the sum of four parts (docs/explain.md), None for a line
-    without instructions. ``launch_cycles`` are of the bound of the launch, None without one.
-    ``cause`` is the largest of the four parts and the opcode that has most of it, None if nothing
-    is paid.
+    ``cycles`` of the bound of a block are the sum of four parts (docs/reading-a-bound.md), None
+    for a line without instructions. ``launch_cycles`` are of the bound of the launch, None without
+    one. ``cause`` is the largest of the four parts and the opcode that has most of it,
+    None if nothing is paid.
     """
 
-    line: int | None
-    text: str
-    cycles: int | None = None
-    share_percent: float | None = None
+    line: int | None = field(
+        metadata=shown("line", lambda row: str(row.line or ""), is_right=True, at=1)
+    )
+    text: str = field(metadata=shown("code", lambda row: row.text.expandtabs(4), at=1))
+    cycles: int | None = field(
+        default=None, metadata=shown("cycles", lambda row: row.cycles or None, is_right=True)
+    )
+    share_percent: float | None = field(
+        default=None,
+        metadata=shown("share", lambda row: row.share_text, is_right=True, only=TEXT)
+        | shown("%", lambda row: row.share_percent or None, only=NOTEBOOK),
+    )
     issue: int = 0
     waiting_for_result: int = 0
     waiting_for_unit: int = 0
     interference: int = 0
-    launch_cycles: int | None = None
-    cause: Cause | None = None
+    launch_cycles: int | None = field(
+        default=None,
+        metadata=shown(
+            "launch", lambda row: row.launch_cycles or None, is_right=True, is_optional=True, at=-1
+        ),
+    )
+    cause: Cause | None = field(default=None, metadata=shown("cause", lambda row: row.cause_text))
+
+    @property
+    def share_text(self) -> str:
+        """The share for people; empty if nothing is paid."""
+        return f"{self.share_percent:.1f} %" if self.cycles else ""
+
+    @property
+    def cause_text(self) -> str:
+        """The cause, and which part of the cycles it is unless it is all of them."""
+        cause, cycles = self.cause, self.cycles
+        if cause is None or not cycles:
+            return ""
+        text = f"{_VERBS[Part(cause.part)]} {cause.opcode}"
+        if len(text) > _LONGEST_CAUSE:
+            text = text[: _LONGEST_CAUSE - 3] + "..."
+        part = "" if cause.cycles == cycles else f"{100 * cause.cycles / cycles:.0f} %"
+        return f"{text} {part}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,15 +156,13 @@ def build_annotation(
     wants_ptx: bool = False,
     only: bool = False,
 ) -> AnnotationReport:
-    """The annotated code of each kernel; deterministic for equal input.
+    """Returns the annotated code of each kernel.
 
     ``source`` is the path of the CUDA source if it does not lie beside the PTX file. ``only``: no
-    other lines than those of regions. An internal
-    error in a kernel's row makes a refusal of it. Cost: linear in the lines.
+    other lines than those of regions. Cost: linear in the lines.
     """
     row_of = partial(_annotated, SourceLines(answer.path, source), wants_ptx, only)
-    rows = kernel_rows(answer, lambda row: row.kernel, row_of)
-    return AnnotationReport(*machine_head(answer), rows)
+    return kernel_report(AnnotationReport, answer, row_of)
 
 
 def _annotated(

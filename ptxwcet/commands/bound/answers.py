@@ -129,7 +129,7 @@ def whose(request: Request) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """An answer in a row of a table: columns of the same names (docs/sweeps.md).
+    """An answer in a row of a table: columns of the same names (docs/results.md).
 
     ``outcome`` is bounded, refused or failed; ``cycles``, ``seconds`` and ``guarantee`` are those
     of the launch if there is a grid, else of a block, as ``of`` says; ``code`` and ``message`` are

@@ -43,7 +43,7 @@ from ptxwcet.commands.bound.study import FileAnswer
 from ptxwcet.flow.walk.path import PathLoop, largest_bounds, loop_entries
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.opened.budgets import Checks
-from ptxwcet.report.head import kernel_head, kernel_rows, machine_head
+from ptxwcet.report.head import kernel_head, kernel_report, row_like
 from ptxwcet.report.source_lines import SourceLines, place
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.rounding import microseconds_of, percent_of
@@ -65,16 +65,13 @@ def build_report(
     source: str | None = None,
     checks: Checks | None = None,
 ) -> Report:
-    """The report of a run; deterministic for equal input.
+    """Returns the report of a run.
 
     ``explain``: with the lines that pay the bound. ``source`` is the path of the CUDA source if it
-    does not lie beside the PTX file, ``checks`` has the budget that bounds are held against. An
-    internal error in a kernel's row makes a refusal of the row.
+    does not lie beside the PTX file, ``checks`` has the budget that bounds are held against.
     """
     sources = SourceLines(answer.path, source) if explain else None
-    row_of = partial(bounded_row, sources, checks)
-    kernels = kernel_rows(answer, lambda bounded: bounded.kernel, row_of)
-    return Report(*machine_head(answer), kernels)
+    return kernel_report(Report, answer, partial(bounded_row, sources, checks))
 
 
 def bounded_row(
@@ -127,27 +124,13 @@ def bounded_row(
 def _launch_row(
     analysis: KernelAnalysis, launched: LaunchBound, sources: SourceLines | None
 ) -> LaunchRow:
-    claim, bound, residency = launched.claim, launched.bound, launched.residency
-    return LaunchRow(
-        cycles=claim.cycles,
+    claim, residency = launched.claim, launched.residency
+    return row_like(
+        LaunchRow,
+        *(claim, launched.bound, launched, residency),
         microseconds=microseconds_of(claim.cycles, analysis.machine.clock_mhz),
-        guarantee=claim.guarantee.value,
-        blocks=launched.blocks,
-        sms=launched.sms,
-        resident_blocks=bound.resident_blocks,
         least_resident=residency.least,
         most_resident=residency.most,
-        limited_by=residency.limited_by,
-        open=residency.open,
-        least_cycles=launched.least_cycles,
-        form=bound.form.value,
-        work_cycles=bound.work_cycles,
-        slack_cycles=bound.slack_cycles,
-        tail_cycles=bound.tail_cycles,
-        launcher_cycles=bound.launcher_cycles,
-        memory_cycles=bound.memory_cycles,
-        polling_cycles=bound.polling_cycles,
-        overhead_cycles=launched.overhead_cycles,
         assumptions=assumption_rows(claim),
         lines=None if sources is None else launch_line_rows(analysis, launched, sources),
         citations=citation_texts(claim),
@@ -170,14 +153,13 @@ def _occupancy_row(analysis: KernelAnalysis, launched: LaunchBound) -> Occupancy
 
 
 def _roofline_row(roofline: Roofline, clock_mhz: int) -> RooflineRow:
-    return RooflineRow(
-        roofline.cycles,
-        microseconds_of(roofline.cycles, clock_mhz),
-        Guarantee.ESTIMATE.value,
-        roofline.core_cycles,
-        roofline.path_cycles,
-        roofline.memory_cycles,
-        "traffic" if roofline.memory_cycles == roofline.traffic_cycles else "arrays",
+    is_traffic = roofline.memory_cycles == roofline.traffic_cycles
+    return row_like(
+        RooflineRow,
+        roofline,
+        microseconds=microseconds_of(roofline.cycles, clock_mhz),
+        guarantee=Guarantee.ESTIMATE,
+        memory_of="traffic" if is_traffic else "arrays",
     )
 
 

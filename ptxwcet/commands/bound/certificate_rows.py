@@ -1,8 +1,8 @@
-"""Certificates of loop bounds in the report, and read back from its JSON."""
+"""Certificates of loop bounds as rows of the report, and read back from these."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from ptxwcet.commands.bound.report import (
@@ -25,57 +25,63 @@ from ptxwcet.flow.certificates.certificate import (
 from ptxwcet.flow.certificates.proof import Proof
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
 
+_ROWS = {Sum: SumRow, Bound: RangeRow, Step: StepRow, Remainders: RemaindersRow}
+"""The rows of parts of a certificate, whose fields are the same."""
+_PARTS = {row: part for part, row in _ROWS.items()}
+
 
 def certificate_row(proof: Proof, iterations: int, cfg: ControlFlowGraph) -> CertificateRow:
-    """A proof as it is reported, with the bound on body executions that rests on it."""
+    """Returns a proof as it is reported, with the bound on iterations that rests on it."""
     certificate = proof.certificate
-    pair = certificate.remainders
     return CertificateRow(
         iterations,
         certificate.back_edges,
-        _sum_row(certificate.measure),
+        _row(certificate.measure),
         certificate.high,
         certificate.low,
-        tuple(StepRow(step.factor, step.constant, step.divisor) for step in certificate.steps),
-        None if pair is None else RemaindersRow(pair.dividend, pair.divisor, pair.signed),
-        tuple(map(_range_row, certificate.invariant)),
-        tuple(map(_range_row, proof.facts)),
+        _row(certificate.steps),
+        _row(certificate.remainders),
+        _row(certificate.invariant),
+        _row(proof.facts),
         None if proof.way is None else cfg.name(proof.way),
     )
 
 
-def _sum_row(one: Sum) -> SumRow:
-    parts = tuple(PartRow(name, c, reading.value, by) for name, c, reading, by in one.parts)
-    return SumRow(parts, one.constant)
-
-
-def _range_row(one: Bound) -> RangeRow:
-    return RangeRow(_sum_row(one.sum), one.low, one.high, one.divisor)
-
-
-def proof_from(data: Mapping[str, Any], cfg: ControlFlowGraph) -> Proof:
-    """A proof from the JSON of its row.
-
-    Raises ValueError, KeyError or TypeError for what is no certificate of a graph with such blocks.
-    """
-    pair = data["remainders"]
+def proof_from(row: CertificateRow, cfg: ControlFlowGraph) -> Proof:
+    """Returns the proof of a row. Raises ValueError if a graph has no such block."""
     certificate = Certificate(
-        tuple(map(_range_from, data["invariant"])),
-        _sum_from(data["measure"]),
-        _integer(data["high"]),
-        _integer(data["low"]),
-        tuple(
-            Step(*(_integer(step[key]) for key in ("factor", "constant", "divisor")))
-            for step in data["steps"]
-        ),
-        _integer(data["back_edges"]),
-        None
-        if pair is None
-        else Remainders(str(pair["dividend"]), str(pair["divisor"]), bool(pair["signed"])),
+        _part(row.invariant),
+        _part(row.measure),
+        row.high,
+        row.low,
+        _part(row.steps),
+        row.back_edges,
+        _part(row.remainders),
     )
-    facts = tuple(map(_range_from, data["facts"]))
-    way = None if data["way"] is None else block_named(cfg, data["way"])
-    return Proof(certificate, facts, way)
+    way = None if row.way is None else block_named(cfg, row.way)
+    return Proof(certificate, _part(row.facts), way)
+
+
+def _row(part: Any) -> Any:
+    """Returns the row of a part of a certificate, or of each of several."""
+    if isinstance(part, Part):
+        return PartRow(part.register, part.coefficient, part.reading.value, part.divisor)
+    if isinstance(part, tuple):
+        return tuple(map(_row, part))
+    kind: Any = _ROWS.get(type(part))
+    return (
+        part if kind is None else kind(*(_row(getattr(part, each.name)) for each in fields(part)))
+    )
+
+
+def _part(row: Any) -> Any:
+    """Returns the part of a certificate that has a row, or those that have several."""
+    if isinstance(row, PartRow):
+        return Part(row.register, row.coefficient, Reading(row.reading), row.divisor)
+    if isinstance(row, tuple):
+        return tuple(map(_part, row))
+    kind: Any = _PARTS.get(type(row))
+    return row if kind is None else kind(*(_part(getattr(row, each.name)) for each in fields(row)))
 
 
 def block_named(cfg: ControlFlowGraph, name: str) -> BlockId:
@@ -84,27 +90,3 @@ def block_named(cfg: ControlFlowGraph, name: str) -> BlockId:
         if cfg.name(block.id) == name:
             return block.id
     raise ValueError(f"no block {name!r}")
-
-
-def _integer(value: object) -> int:
-    if type(value) is not int:
-        raise TypeError(f"not an integer: {value!r}")
-    return value
-
-
-def _sum_from(row: Mapping[str, Any]) -> Sum:
-    parts = tuple(
-        Part(
-            str(part["register"]),
-            _integer(part["coefficient"]),
-            Reading(part["reading"]),
-            part["divisor"],
-        )
-        for part in row["parts"]
-    )
-    return Sum(parts, _integer(row["constant"]))
-
-
-def _range_from(row: Mapping[str, Any]) -> Bound:
-    low, high, divisor = (_integer(row[key]) for key in ("low", "high", "divisor"))
-    return Bound(_sum_from(row["sum"]), low, high, divisor)

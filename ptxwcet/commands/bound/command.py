@@ -15,7 +15,6 @@ from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json, finish, is_quiet
 from ptxwcet.cli.paths import expand_patterns
 from ptxwcet.cli.progress import ProgressLine
-from ptxwcet.cli.requests import request_from
 from ptxwcet.opened.budgets import Budget, Checks, required_guarantee
 from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
@@ -42,25 +41,22 @@ def _known_method(_: click.Context, option: click.Parameter, name: str) -> str:
 @options.analysis_options_of_files
 @options.gpu_options
 @options.report_options
-@options.BUDGET
-@options.REQUIRE
+@options.of("budget", "require")
 @options.policy("Known warp scheduler: adds the method scheduled (lrr, gto, ...).")
-@click.option(
-    "--method",
-    metavar="NAME",
-    default=SAFE_NAME,
+@options.option(
+    "method",
+    f"What to report as the bound: {_OWN}, scheduled (needs --policy), or another package's.",
     callback=_known_method,
     shell_complete=options.completed(names_to_report),
-    show_default=True,
-    help=f"What to report as the bound: {_OWN}, scheduled (needs --policy), or another package's.",
 )
-@options.executed("Run the launch file's inputs and bound the paths that they take: an estimate.")
+@options.option(
+    "executed", "Run the launch file's inputs and bound the paths that they take: an estimate."
+)
 @click.option("--details", is_flag=True, help="Print all that is known of each kernel.")
 @click.option("--explain", is_flag=True, help="Charge each cycle of the safe bound to a line.")
-@click.option(
-    "--symbolic",
-    metavar="NAME=LEAST..MOST",
-    help="Leave an integer parameter open: the safe bound as a formula, for a range of values.",
+@options.option(
+    "symbolic",
+    "Leave an integer parameter open: the safe bound as a formula, for a range of values.",
 )
 def bound(
     files: tuple[str, ...],
@@ -110,7 +106,7 @@ def bound(
     shown: list[_Shown] = []
     for path in paths:
         try:
-            request = request_from(path, **given)
+            request = options.request_from(path, **given)
             request = replace(request, policy=policy, method=method)
             shown.append(
                 _bounded(request, checks, executed=executed, explain=explain, extent=extent)

@@ -5,12 +5,17 @@ Cycle counts come with their claim; what is not given is None with a reason besi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import field
 from typing import Annotated, Literal
 
 from ptxwcet.claims import AssumptionState, Guarantee, TimingClaim
+from ptxwcet.commands.bound.loop_text import PER_ENTRY, iterations_text
 from ptxwcet.opened.budgets import BLOCK, KERNEL, Verdict
 from ptxwcet.report.access_rows import AccessRow
+from ptxwcet.report.columns import TEXT, filled, shown
 from ptxwcet.report.head import BlockHead, MachineHead, Refused
+from ptxwcet.report.source_lines import cut_text, number_ranges
 from ptxwcet.support.records import dataclass
 
 READINGS = (
@@ -42,6 +47,22 @@ def assumption_rows(claim: TimingClaim) -> tuple[AssumptionRow, ...]:
     return tuple(AssumptionRow(a.key, a.text, a.state.value, a.source) for a in claim.assumptions)
 
 
+def rests_on(own: Sequence[AssumptionRow], launch: Sequence[AssumptionRow] | None) -> list[str]:
+    """Returns assumptions, a line each: those of both bounds, then of the block's, the launch's."""
+    if launch is None:
+        return [_assumed(each) for each in own]
+    both = [each for each in own if each in launch]
+    return [
+        *(_assumed(each) for each in both),
+        *(_assumed(each, "of the block: ") for each in own if each not in both),
+        *(_assumed(each, "of the kernel: ") for each in launch if each not in both),
+    ]
+
+
+def _assumed(assumption: AssumptionRow, whose: str = "") -> str:
+    return f"  - {whose}{assumption.text} [{assumption.state}]"
+
+
 @dataclass(frozen=True, slots=True)
 class BoundRow:
     """A method's total for a block, in cycles, with its claim; or why there is none."""
@@ -58,9 +79,9 @@ class BoundRow:
 class SectionRow:
     """A barrier section, executed ``multiplicity`` times, ``cycles`` each; ends at a PTX line."""
 
-    multiplicity: int
-    cycles: int
-    ends_at: str
+    multiplicity: int = field(metadata=shown("times", unit="x"))
+    cycles: int = field(metadata=shown("cycles each"))
+    ends_at: str = field(metadata=shown("up to the barrier at"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +163,14 @@ class LoopRow:
     ``user``. ``certificates`` has one for each bound of entries that rests on one.
     """
 
-    block: str
-    source_line: str
-    iterations: int
-    origin: Annotated[str, ORIGINS]
+    block: str = field(metadata=shown("block"))
+    source_line: str = field(metadata=shown("line"))
+    iterations: int = field(
+        metadata=shown(PER_ENTRY, lambda row: iterations_text(row.iterations), is_right=True)
+    )
+    origin: Annotated[str, ORIGINS] = field(
+        metadata=shown("origin", lambda row: f"{row.origin}: {row.reason}")
+    )
     reason: str
     certificates: tuple[CertificateRow, ...] = ()
 
@@ -154,9 +179,9 @@ class LoopRow:
 class LineRow:
     """A source line with the initiation cycles of its instructions over all warps."""
 
-    place: str
-    cycles: int
-    share_percent: float
+    place: str = field(metadata=shown("line"))
+    cycles: int = field(metadata=shown("cycles"))
+    share_percent: float = field(metadata=shown("share", form="", unit="%", is_right=False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +191,14 @@ class PathRow:
     ``lines`` are the block's source lines. Sections count where such a warp determines them.
     """
 
-    block: str
-    lines: str
-    executions: int
-    warps: tuple[int, ...]
+    block: str = field(metadata=shown("block"))
+    lines: str = field(metadata=shown("lines"))
+    executions: int = field(
+        metadata=shown("executions by a warp that determines the bound", unit="x")
+    )
+    warps: tuple[int, ...] = field(
+        metadata=shown("which warps", lambda row: number_ranges(row.warps))
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,14 +210,24 @@ class PaidRow:
     ``interference``: other warps execute them meanwhile. ``total`` is the sum.
     """
 
-    place: str
-    text: str | None
-    issue: int
-    waiting_for_result: int
-    waiting_for_unit: int
-    interference: int
-    total: int
-    share_percent: float
+    place: str = field(metadata=shown("line"))
+    text: str | None = field(metadata=shown("text", lambda row: cut_text(row.text), at=1))
+    issue: int = field(metadata=shown("issue"))
+    waiting_for_result: int = field(metadata=shown("result"))
+    waiting_for_unit: int = field(metadata=shown("unit"))
+    interference: int = field(metadata=shown("other warps"))
+    total: int = field(metadata=shown("total"))
+    share_percent: float = field(metadata=shown("share", form=".1f", unit="%"))
+
+
+def paid_parts(rows: Sequence[PaidRow]) -> dict[str, int]:
+    """Returns what rows pay together, in four parts by the names that people see."""
+    return {
+        "issue": sum(row.issue for row in rows),
+        "waits for results": sum(row.waiting_for_result for row in rows),
+        "waits for units": sum(row.waiting_for_unit for row in rows),
+        "other warps": sum(row.interference for row in rows),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,13 +238,18 @@ class PaidSectionRow:
     ``interference_cycles`` is what other warps add.
     """
 
-    multiplicity: int
-    cycles: int
-    alone_cycles: int
-    interference_cycles: int
-    ends_at: str
-    warps: tuple[int, ...]
-    lines: tuple[PaidRow, ...]
+    multiplicity: int = field(metadata=shown("times", unit="x"))
+    cycles: int = field(metadata=shown("cycles"))
+    alone_cycles: int = field(metadata=shown("alone"))
+    interference_cycles: int = field(metadata=shown("other warps"))
+    ends_at: str = field(metadata=shown("up to"))
+    warps: tuple[int, ...] = field(metadata=shown("of warp", lambda row: number_ranges(row.warps)))
+    lines: tuple[PaidRow, ...] = field(metadata=shown("paid most by", lambda row: row.costliest))
+
+    @property
+    def costliest(self) -> str:
+        """The line that pays most of the section, and its share; empty without lines."""
+        return "".join(f"{line.place} {line.share_percent:.1f} %" for line in self.lines[:1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,10 +283,18 @@ class WarpRow:
     alone waits behind its own accesses.
     """
 
-    warps: tuple[int, ...]
-    isolated_cycles: int
-    execution_cycles: int | None
+    warps: tuple[int, ...] = field(
+        metadata=shown("warps", lambda row: number_ranges(row.warps), is_right=True)
+    )
+    isolated_cycles: int = field(metadata=shown("L", lambda row: f"L {row.isolated_cycles:,}"))
+    execution_cycles: int | None = field(metadata=shown("E", lambda row: row.execution_text))
     waits_behind_units: bool
+
+    @property
+    def execution_text(self) -> str:
+        """The execution time for people."""
+        cycles = self.execution_cycles
+        return "E not given" if cycles is None else f"E {cycles:,}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,14 +305,18 @@ class PaidByLaunchRow:
     slowest warp of a block waits for it, ``memory`` to its sectors. ``total`` is the sum.
     """
 
-    place: str
-    text: str | None
-    work: int
-    latency: int
-    tail: int
-    memory: int
-    total: int
-    share_percent: float
+    place: str = field(metadata=shown("line"))
+    text: str | None = field(metadata=shown("text", lambda row: cut_text(row.text), at=1))
+    work: int = field(metadata=shown("work"))
+    latency: int = field(metadata=shown("latency"))
+    tail: int = field(metadata=shown("tail"))
+    memory: int = field(
+        metadata=shown(
+            "memory", lambda row: row.memory or None, none="0", is_right=True, is_optional=True
+        )
+    )
+    total: int = field(metadata=shown("total"))
+    share_percent: float = field(metadata=shown("share", form=".1f", unit="%"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,31 +367,25 @@ class LaunchRow:
     open: tuple[str, ...]
     least_cycles: int
     form: str
-    work_cycles: int
-    slack_cycles: int
-    tail_cycles: int
-    launcher_cycles: int
-    memory_cycles: int
-    overhead_cycles: int
+    work_cycles: int = field(metadata=shown("work"))
+    slack_cycles: int = field(metadata=shown("latency"))
+    tail_cycles: int = field(metadata=shown("tail"))
+    launcher_cycles: int = field(metadata=shown("launcher"))
+    memory_cycles: int = field(metadata=shown("memory"))
+    overhead_cycles: int = field(metadata=shown("overhead"))
     assumptions: tuple[AssumptionRow, ...]
     lines: tuple[PaidByLaunchRow, ...] | None
     citations: tuple[str, ...] = ()
     occupancy: OccupancyRow | None = None
-    polling_cycles: int = 0
+    polling_cycles: int = field(
+        default=0, metadata=shown("polls", lambda row: row.polling_cycles or None)
+    )
 
     @property
     def parts(self) -> dict[str, int]:
         """The seven parts by the names that people see; polls only where there are any."""
-        polls = {"polls": self.polling_cycles} if self.polling_cycles else {}
-        return {
-            "work": self.work_cycles,
-            "latency": self.slack_cycles,
-            "tail": self.tail_cycles,
-            "launcher": self.launcher_cycles,
-            "memory": self.memory_cycles,
-            "overhead": self.overhead_cycles,
-            **polls,
-        }
+        columns = filled((self,), TEXT, {})
+        return {column.title: cycles for column, (cycles,) in columns if cycles is not None}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ remainder. What is divided and rounded up keeps its whole part outside: ``1,234 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import field
 from functools import partial
 from math import gcd
 from typing import Annotated, Literal
@@ -20,14 +21,15 @@ from ptxwcet.commands.bound.formula import (
     SymbolicAnswer,
     SymbolicBound,
 )
-from ptxwcet.commands.bound.report import AssumptionRow, assumption_rows
+from ptxwcet.commands.bound.report import AssumptionRow, assumption_rows, citation_texts
+from ptxwcet.report.columns import NOTEBOOK, shown
 from ptxwcet.report.head import (
     BlockHead,
     MachineHead,
     Refused,
     kernel_head,
-    kernel_rows,
-    machine_head,
+    kernel_report,
+    row_like,
 )
 from ptxwcet.support.records import dataclass
 from ptxwcet.support.rounding import microseconds_of
@@ -143,13 +145,15 @@ class FormulaRowData:
     up (1 where nothing is rounded). ``text`` says the same for people.
     """
 
-    first: int
-    last: int
+    first: int = field(metadata=shown("from", only=NOTEBOOK))
+    last: int = field(metadata=shown("to", only=NOTEBOOK))
     period: int
     values: tuple[int, ...]
     increments: tuple[int, ...]
     divisor: int
-    text: tuple[str, ...]
+    text: tuple[str, ...] = field(
+        metadata=shown("cycles", lambda row: "\n".join(row.text), only=NOTEBOOK)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,13 +203,8 @@ class SymbolicReport(MachineHead):
 
 
 def build_symbolic_report(answer: SymbolicAnswer) -> SymbolicReport:
-    """The report of a run; deterministic for equal input.
-
-    An internal error in a kernel's row makes a refusal of the row.
-    """
-    row_of = partial(_bounded, answer.machine.clock_mhz)
-    rows = kernel_rows(answer, lambda row: row.kernel, row_of)
-    return SymbolicReport(*machine_head(answer), rows)
+    """Returns the report of a run."""
+    return kernel_report(SymbolicReport, answer, partial(_bounded, answer.machine.clock_mhz))
 
 
 def _bounded(clock_mhz: int, bound: SymbolicBound) -> SymbolicKernel:
@@ -220,7 +219,7 @@ def _bounded(clock_mhz: int, bound: SymbolicBound) -> SymbolicKernel:
         method=claim.method,
         guarantee=claim.guarantee.value,
         assumptions=assumption_rows(claim),
-        citations=tuple(f"{citation.paper}, {citation.place}" for citation in claim.citations),
+        citations=citation_texts(claim),
         rows=_rows(bound.formula, parameter),
         largest_cycles=claim.cycles,
         largest_at=bound.largest_at,
@@ -248,14 +247,5 @@ def _launch(launched: LaunchFormula, parameter: OpenParameter, clock_mhz: int) -
 
 def _rows(formula: Formula, parameter: OpenParameter) -> tuple[FormulaRowData, ...]:
     return tuple(
-        FormulaRowData(
-            one.first,
-            one.last,
-            one.period,
-            one.values,
-            one.increments,
-            one.divisor,
-            row_text(one, parameter.shown),
-        )
-        for one in formula.rows
+        row_like(FormulaRowData, row, text=row_text(row, parameter.shown)) for row in formula.rows
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ptxwcet.commands.bound.launch_text import rests_on
+from ptxwcet.commands.bound.report import rests_on
 from ptxwcet.commands.bound.symbolic import FormulaRowData, SymbolicKernel, SymbolicReport
 from ptxwcet.commands.bound.text import Rendered, rendered
 from ptxwcet.report.head import launch_text

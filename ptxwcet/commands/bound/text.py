@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from enum import Enum
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ptxwcet.bounds.methods import SAFE_NAME, SCHEDULED
-from ptxwcet.commands.bound.launch_text import launch_lines, rests_on
-from ptxwcet.commands.bound.loop_text import PER_ENTRY, iterations_text
 from ptxwcet.commands.bound.report import (
     WITHOUT_WAITING,
     BoundedKernel,
     Explanation,
     LaunchRow,
     LoopRow,
+    OccupancyRow,
     PaidByLaunchRow,
     PaidRow,
     PaidSectionRow,
     Report,
+    RooflineRow,
+    paid_parts,
+    rests_on,
 )
 from ptxwcet.machine.assumptions import MACHINE_CODE_IS_EXECUTED
 from ptxwcet.report.access_rows import access_lines
+from ptxwcet.report.columns import TEXT, columns_of, text_table
 from ptxwcet.report.head import (
     KernelHead,
     MachineHead,
@@ -34,21 +37,17 @@ from ptxwcet.report.head import (
     row_or_refusal,
     said_in,
 )
-from ptxwcet.report.source_lines import number_ranges
 from ptxwcet.support.diagnostics import Diagnostic
-from ptxwcet.support.rounding import percent_of
+from ptxwcet.support.printable import plural
+from ptxwcet.support.rounding import percent_of, time_text
 
 _MOST_LINES = 20
 _MOST_OTHERS = 5
+_MARGIN = " " * 11
 _MOST_ACCESSES = 10
 _MOST_SECTIONS = 8
-_MOST_TEXT = 48  # characters of a source line: the table then fits 120 columns
 
-_LINE_HEAD = ("line", "issue", "result", "unit", "other warps", "total", "share", "text")
-_LINE_LEFT = (True, False, False, False, False, False, False, True)
-_LAUNCH_PARTS = ("work", "latency", "tail", "memory", "total")
-_SECTION_HEAD = ("times", "cycles", "alone", "other warps", "up to", "of warp", "paid most by")
-_SECTION_LEFT = (False, False, False, False, True, True, True)
+_Paid = TypeVar("_Paid", bound=PaidRow | PaidByLaunchRow)
 
 
 def explanation_lines(explanation: Explanation) -> list[str]:
@@ -61,18 +60,17 @@ def explanation_lines(explanation: Explanation) -> list[str]:
         "queues for its unit (unit),",
         "  or stands back while the other warps execute it (other warps)",
     ]
-    table = [_line_cells(row) for row in explanation.lines[:_MOST_LINES]]
-    rest = explanation.lines[_MOST_LINES:]
-    if rest:
-        table.append(_line_cells(_sum(f"{len(rest)} more lines", rest, cycles)))
-    whole = _sum("all lines", explanation.lines, cycles)
-    table += [_line_cells(whole), _shares(whole)]
-    lines += _columns(_LINE_HEAD, table, _LINE_LEFT)
-    lines += _most("opcodes that pay most", ("opcode", ""), explanation.opcodes)
+    shown = _with_sums(PaidRow, explanation.lines, cycles)
+    parts = paid_parts(shown[-1:]).values()
+    shares = (f"{100 * part / (shown[-1].total or 1):.1f} %" for part in parts)
+    lines += text_table(shown, more=[("share", *shares, "", "", "")], indent="  ")
+    titles = {"place": "opcode", "text": ""}
+    opcodes = text_table(explanation.opcodes[:_MOST_OTHERS], titles, indent="  ")
+    lines += ["", "opcodes that pay most", *opcodes]
     if explanation.lines != explanation.ptx_lines:
         is_ptx = all(row.place.startswith("PTX") for row in explanation.ptx_lines)
-        title = f"{'PTX lines' if is_ptx else 'instructions'} that pay most"
-        lines += _most(title, ("line", "text"), explanation.ptx_lines)
+        lines += ["", f"{'PTX lines' if is_ptx else 'instructions'} that pay most"]
+        lines += text_table(explanation.ptx_lines[:_MOST_OTHERS], indent="  ")
     if len(explanation.sections) > 1:
         lines += _sections(explanation)
     if explanation.accesses:
@@ -85,44 +83,30 @@ def launch_explanation_lines(launch: LaunchRow) -> list[str]:
     """The lines that pay most of the bound of a launch; none unless that was asked for."""
     if not launch.lines:
         return []
-    parts = [part for part in _LAUNCH_PARTS if part != "memory" or launch.memory_cycles]
-    shown, rest = list(launch.lines[:_MOST_LINES]), launch.lines[_MOST_LINES:]
-    if rest:
-        shown.append(_launch_sum(f"{len(rest)} more lines", rest, launch.cycles))
-    shown.append(_launch_sum("all lines", launch.lines, launch.cycles))
-    table = [
-        (
-            line.place,
-            *(f"{getattr(line, part):,}" for part in parts),
-            f"{line.share_percent:.1f} %",
-            _text(line.text),
-        )
-        for line in shown
-    ]
     memory = ", sectors (memory)" if launch.memory_cycles else ""
     return [
         "",
         f"which lines pay the {launch.cycles:,} cycles of the launch, in proportion",
         f"  to what all blocks initiate (work, tail){memory}, and to what the slowest warp of a "
         "block waits for (latency)",
-        *_columns(
-            ("line", *parts, "share", "text"), table, (True, *[False] * len(parts), False, True)
-        ),
+        *text_table(_with_sums(PaidByLaunchRow, launch.lines, launch.cycles), indent="  "),
     ]
 
 
-def _launch_sum(name: str, rows: Sequence[PaidByLaunchRow], cycles: int) -> PaidByLaunchRow:
-    work, latency, tail, memory, total = (
-        sum(getattr(row, part) for row in rows) for part in _LAUNCH_PARTS
-    )
-    share = round(100 * total / cycles, 2) if cycles else 0.0
-    return PaidByLaunchRow(name, None, work, latency, tail, memory, total, share)
+def _with_sums(kind: type[_Paid], rows: Sequence[_Paid], cycles: int) -> list[_Paid]:
+    """Returns the first rows, a row for those that are left out, and one for all."""
 
+    row_of: Callable[..., _Paid] = kind
 
-def _most(title: str, ends: tuple[str, str], rows: Sequence[PaidRow]) -> list[str]:
-    """The first rows of a longer table, whose first and last column are ``ends``."""
-    shown = [_line_cells(row) for row in rows[:_MOST_OTHERS]]
-    return ["", title, *_columns((ends[0], *_LINE_HEAD[1:-1], ends[1]), shown, _LINE_LEFT)]
+    def summed(name: str, rows: Sequence[_Paid]) -> _Paid:
+        parts = [field.name for field in fields(kind)[2:-1]]  # behind its text, before its share
+        sums = [sum(getattr(row, part) for row in rows) for part in parts]
+        return row_of(name, None, *sums, round(100 * sums[-1] / cycles, 2) if cycles else 0.0)
+
+    shown: list[_Paid] = [*rows[:_MOST_LINES]]
+    if rest := rows[_MOST_LINES:]:
+        shown.append(summed(f"{len(rest)} more lines", rest))
+    return [*shown, summed("all lines", rows)]
 
 
 def _sections(explanation: Explanation) -> list[str]:
@@ -131,82 +115,10 @@ def _sections(explanation: Explanation) -> list[str]:
     for section in explanation.sections:
         content = replace(section, multiplicity=1)
         merged[content] = merged.get(content, 0) + section.multiplicity
-    ordered = sorted(merged.items(), key=lambda item: -item[1] * item[0].cycles)
-    cells = [_section_cells(section, times) for section, times in ordered[:_MOST_SECTIONS]]
-    lines = ["", "sections between barriers (alone: the slowest warp without the others)"]
-    lines += _columns(_SECTION_HEAD, cells, _SECTION_LEFT)
-    if len(ordered) > _MOST_SECTIONS:
-        lines.append(f"  and {len(ordered) - _MOST_SECTIONS} more (--format json lists all)")
-    return lines
-
-
-def _sum(name: str, lines: Sequence[PaidRow], cycles: int) -> PaidRow:
-    total = sum(row.total for row in lines)
-    return PaidRow(
-        name,
-        None,
-        sum(row.issue for row in lines),
-        sum(row.waiting_for_result for row in lines),
-        sum(row.waiting_for_unit for row in lines),
-        sum(row.interference for row in lines),
-        total,
-        round(100 * total / cycles, 2) if cycles else 0.0,
-    )
-
-
-def _shares(whole: PaidRow) -> tuple[str, ...]:
-    """A row with each column's share of the total."""
-    parts = (whole.issue, whole.waiting_for_result, whole.waiting_for_unit, whole.interference)
-    shares = [f"{100 * part / (whole.total or 1):.1f} %" for part in parts]
-    return ("share", *shares, "", "", "")
-
-
-def _line_cells(row: PaidRow) -> tuple[str, ...]:
-    return (
-        row.place,
-        f"{row.issue:,}",
-        f"{row.waiting_for_result:,}",
-        f"{row.waiting_for_unit:,}",
-        f"{row.interference:,}",
-        f"{row.total:,}",
-        f"{row.share_percent:.1f} %",
-        _text(row.text),
-    )
-
-
-def _text(line: str | None) -> str:
-    """A source line, cut to the width of the column."""
-    words = " ".join((line or "").split())
-    text = "".join(letter if letter.isprintable() else "?" for letter in words)
-    return text if len(text) <= _MOST_TEXT else text[: _MOST_TEXT - 3] + "..."
-
-
-def _section_cells(section: PaidSectionRow, times: int) -> tuple[str, ...]:
-    most = section.lines[0] if section.lines else None
-    return (
-        f"{times:,} x",
-        f"{section.cycles:,}",
-        f"{section.alone_cycles:,}",
-        f"{section.interference_cycles:,}",
-        section.ends_at,
-        number_ranges(section.warps),
-        "" if most is None else f"{most.place} {most.share_percent:.1f} %",
-    )
-
-
-def _columns(
-    head: tuple[str, ...], rows: Sequence[tuple[str, ...]], left: tuple[bool, ...]
-) -> list[str]:
-    table = [head, *rows]
-    widths = [max(len(row[i]) for row in table) for i in range(len(head))]
-    return [
-        "  "
-        + "  ".join(
-            cell.ljust(width) if is_left else cell.rjust(width)
-            for cell, width, is_left in zip(row, widths, left, strict=True)
-        ).rstrip()
-        for row in table
-    ]
+    rows = [replace(section, multiplicity=times) for section, times in merged.items()]
+    rows.sort(key=lambda row: -row.multiplicity * row.cycles)
+    title = "sections between barriers (alone: the slowest warp without the others)"
+    return ["", title, *text_table(rows, most=_MOST_SECTIONS, indent="  ")]
 
 
 _MOST_ROWS = 8
@@ -277,6 +189,81 @@ def _refused(kernel: Refused) -> str:
     return f"kernel     {kernel.kernel}\nREFUSED    [{first.code}] {first.message}"
 
 
+def launch_lines(kernel: BoundedKernel) -> list[str]:
+    """The bound of the launch, what it is made of, and what would make it smaller; none without.
+
+    And beside it the roofline.
+    """
+    launch = kernel.launch
+    if launch is None:
+        reason = kernel.launch_not_bounded
+        return [f"KERNEL     not bounded as a whole: {reason}"] if reason else []
+    # that of a block may be of another method, which says nothing of launches
+    whose = "" if kernel.bounds[0].method == SAFE_NAME else f", of the method {SAFE_NAME}"
+    what = f"{plural(launch.blocks, 'block')} on {plural(launch.sms, 'SM')}"
+    lines = [
+        f"KERNEL     <= {launch.cycles:,} cycles for all {what} "
+        f"({time_text(launch.microseconds)})   {launch.guarantee}{whose}",
+        f"{_MARGIN}{_parts(launch)}",
+    ]
+    if launch.open and launch.least_cycles < launch.cycles:
+        lines.append(
+            f"{_MARGIN}the worst of {launch.least_resident} to {launch.most_resident} resident "
+            f"blocks, the best has {launch.least_cycles:,}: {' and '.join(launch.open)} would tell"
+        )
+    lines += _registers(launch.occupancy)
+    if kernel.roofline is not None:
+        lines.append(_roofline(kernel.roofline))
+    return lines
+
+
+def _roofline(row: RooflineRow) -> str:
+    """The estimate beside the bound, with the terms of which it is the largest."""
+    terms = [f"{name} {cycles:,}{of}" for name, cycles, of in roofline_terms(row)]
+    time = time_text(row.microseconds)
+    return f"roofline   {row.cycles:,} cycles ({time}), no bound: {', '.join(terms)}   estimate"
+
+
+def roofline_terms(row: RooflineRow) -> list[tuple[str, int, str]]:
+    """Of each resource that is asked for anything its name, cycles, and what they are of."""
+    terms = [("sub-cores", row.core_cycles, "")]
+    if row.path_cycles:
+        terms.append(("memory paths", row.path_cycles, ""))
+    if row.memory_cycles:
+        of = "all that is charged" if row.memory_of == "traffic" else "each array once"
+        terms.append(("memory", row.memory_cycles, f" ({of})"))
+    return terms
+
+
+def _parts(launch: LaunchRow) -> str:
+    """The bound as the sum of its parts, and how many resident blocks an SM it is for."""
+    parts = [
+        f"{name} {cycles:,}"
+        for name, cycles in launch.parts.items()
+        if cycles or name in ("work", "latency")
+    ]
+    is_limit = not launch.open and launch.resident_blocks == launch.most_resident
+    limits = f" ({', '.join(launch.limited_by)})" if is_limit else ""
+    held = f"{plural(launch.resident_blocks, 'block')} an SM{limits}"
+    row = launch.occupancy
+    occupancy = "" if row is None else f", occupancy {row.percent:g} %"
+    return f"{' + '.join(parts)}; {held}{occupancy}"
+
+
+def _registers(row: OccupancyRow | None) -> list[str]:
+    """What a thread has of registers and what does not fit in them; nothing if neither is known."""
+    if row is None or row.registers_per_thread is None or row.local_stored_bytes is None:
+        return []
+    moved = row.local_stored_bytes, row.local_loaded_bytes
+    if not any(moved):
+        what = "nothing is spilled" if row.spills else "its code has no local memory"
+    elif row.spills:
+        what = f"its code spills {moved[0]:,} bytes and loads {moved[1]:,}, which PTX does not have"
+    else:
+        what = f"its code stores {moved[0]:,} bytes of local memory and loads {moved[1]:,}"
+    return [f"registers  {row.registers_per_thread} a thread; {what}"]
+
+
 def _bounded(kernel: BoundedKernel, extent: Extent) -> str:
     is_whole = extent is Extent.DETAILS
     lines = [
@@ -299,23 +286,9 @@ def _bounded(kernel: BoundedKernel, extent: Extent) -> str:
     lines += ["", *_safe_under(kernel)]
     if is_whole:
         lines += _warps(kernel)
-        lines += _table(
-            "sections (times, cycles each, up to the barrier at)",
-            [(f"{s.multiplicity:,} x", f"{s.cycles:,}", s.ends_at) for s in kernel.sections],
-        )
-    lines += _table(
-        f"loops (block, line, {PER_ENTRY}, origin)",
-        [
-            (
-                one.block,
-                one.source_line,
-                iterations_text(one.iterations),
-                f"{one.origin}: {one.reason}",
-            )
-            for one in (kernel.loops if is_whole else _by_weight(kernel))
-        ],
-        _MOST_ROWS if is_whole else _MOST_LOOPS,
-    )
+        lines += _listed("sections", kernel.sections)
+    loops = kernel.loops if is_whole else _by_weight(kernel)
+    lines += _listed("loops", loops, _MOST_ROWS if is_whole else _MOST_LOOPS)
     if is_whole or kernel.not_explained:
         lines += _worst_path(kernel)
     if kernel.explanation is not None:
@@ -323,13 +296,8 @@ def _bounded(kernel: BoundedKernel, extent: Extent) -> str:
             lines += launch_explanation_lines(kernel.launch)
         lines += explanation_lines(kernel.explanation)
     else:
-        lines += _table(
-            "costliest lines (initiation cycles of all warps)",
-            [
-                (line.place, f"{line.cycles:,}", f"{line.share_percent} %")
-                for line in kernel.costliest_lines
-            ],
-        )
+        titles = "initiation cycles of all warps"
+        lines += _listed("costliest lines", kernel.costliest_lines, titles=titles)
     if not is_whole:
         lines += ["", f"next       {_next_step(kernel)}"]
     return "\n".join(lines)
@@ -373,14 +341,7 @@ def _next_step(kernel: BoundedKernel) -> str:
 def _worst_path(kernel: BoundedKernel) -> list[str]:
     if kernel.not_explained:
         return ["", f"worst path and lines not given: {kernel.not_explained}"]
-    return _table(
-        "worst path (block, lines, executions by a warp that determines the bound, which warps)",
-        [
-            (row.block, row.lines, f"{row.executions:,} x", number_ranges(row.warps))
-            for row in kernel.worst_path
-        ],
-        _MOST_BLOCKS,
-    )
+    return _listed("worst path", kernel.worst_path, _MOST_BLOCKS)
 
 
 def _budget(kernel: BoundedKernel) -> list[str]:
@@ -423,31 +384,26 @@ def _safe_under(kernel: BoundedKernel) -> list[str]:
 
 
 def _warps(kernel: BoundedKernel) -> list[str]:
-    rows = []
-    for warp in kernel.warps:
-        execution = "not given" if warp.execution_cycles is None else f"{warp.execution_cycles:,}"
-        rows.append((number_ranges(warp.warps), f"L {warp.isolated_cycles:,}", f"E {execution}"))
     without = WITHOUT_WAITING if any(warp.waits_behind_units for warp in kernel.warps) else ""
-    title = f"warps alone (isolated length L{without}, execution time E)"
+    where = ""
     if kernel.block_ranges > 1:
         first, last = kernel.worst_block_first, kernel.worst_block_last
-        title += f", in blocks {first} to {last}, the worst of {kernel.block_ranges} kinds"
-    return _table(title, rows)
+        where = f", in blocks {first} to {last}, the worst of {kernel.block_ranges} kinds"
+    titles = f"isolated length L{without}, execution time E"
+    return _listed("warps alone", kernel.warps, titles=titles, where=where)
 
 
-def _table(title: str, table: Iterable[tuple[str, ...]], most: int = _MOST_ROWS) -> list[str]:
-    table = list(table)
-    if not table:
+def _listed(
+    name: str,
+    rows: Sequence[Any],
+    most: int = _MOST_ROWS,
+    *,
+    titles: str = "",
+    where: str = "",
+) -> list[str]:
+    """Returns the first rows under their name and ``titles``, those of their columns if empty."""
+    if not rows:
         return []
-    shown = table[:most]
-    widths = [max(len(row[i]) for row in shown) for i in range(len(shown[0]))]
-    lines = ["", title]
-    for texts in shown:
-        cells = [
-            cell.rjust(width) if cell[:1].isdigit() and i < len(texts) - 1 else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(texts, widths, strict=True))
-        ]
-        lines.append("  " + "  ".join(cells).rstrip())
-    if len(table) > len(shown):
-        lines.append(f"  and {len(table) - len(shown)} more (--format json lists all)")
-    return lines
+    columns = (column.title for _, column in columns_of(rows[0].__class__, TEXT))
+    title = f"{name} ({titles or ', '.join(columns)}){where}"
+    return ["", title, *text_table(rows, has_head=False, most=most, indent="  ")]

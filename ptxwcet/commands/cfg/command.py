@@ -11,7 +11,6 @@ from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.graphviz import GRAPH_FILE, GRAPH_PICTURES, write_graph
 from ptxwcet.cli.output import echo, finish
-from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.cfg.study import (
     DescribedKernel,
     describe_flow,
@@ -28,24 +27,24 @@ from ptxwcet.opened.opening import RefusedKernel, read_module, refuse
 from ptxwcet.support.diagnostics import render_all
 from ptxwcet.support.printable import printable_picture
 
-_OF_THE_FILE = ("file", "kernels", "links", "arch", "nvcc_options", "machine_code")
+_OF_THE_FILE = ("file", "kernel", "link", "arch", "nvcc_options", "machine_code")
 
 
 @click.command("cfg", cls=Command, example="ptxwcet cfg kernel.ptx -k saxpy -o saxpy.svg")
 @options.launch_options
-@options.written_to(
+@options.option(
+    "output",
     "Write to a .dot file, or to a .svg, .png or .pdf with Graphviz.  [default: DOT on stdout]",
-    kind=GRAPH_FILE,
+    type=GRAPH_FILE,
 )
-@click.option(
-    "--divergent",
+@options.option(
+    "divergent",
+    "Branch-divergent edges: all that a warp can take and no others, those of Betts and "
+    "Donaldson, or none.",
     type=click.Choice([one.value for one in DivergentSet]),
     default=DivergentSet.COMPLETE.value,
-    show_default=True,
-    help="Branch-divergent edges: all that a warp can take and no others, those of Betts and "
-    "Donaldson, or none.",
 )
-@options.MACHINE_FILE
+@options.of("machine")
 @options.format_option(
     "dot",
     "text",
@@ -78,7 +77,7 @@ def cfg(
         options.refuse_idle("has no times of machine code", "machine")
     shown = DivergentSet(divergent)
     launched = any(value for key, value in given.items() if key not in _OF_THE_FILE)
-    request = request_from(**given)
+    request = options.request_from(**given)
     flows = describe_flow(request) if launched else ()
     described = [row for row in flows if isinstance(row, DescribedKernel)]
     diagnostics = [

@@ -10,7 +10,7 @@ import click
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json, is_quiet
-from ptxwcet.cli.paths import KEPT_ANSWERS, PlanInput
+from ptxwcet.cli.paths import PlanInput
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.commands.check.report import CheckReport, run_plan
 from ptxwcet.commands.check.study import PLAN, read_plan
@@ -20,18 +20,16 @@ from ptxwcet.commands.check.text import github_commands, junit_xml, render_check
 @click.command(cls=Command, forks=True, example="ptxwcet check ptxwcet.toml --workers 2")
 @click.argument("plan", type=PlanInput(), default=PLAN)
 @options.workers("Processes that work at once; the output does not depend on it")
-@click.option(
-    "--cache",
-    type=KEPT_ANSWERS,
-    metavar="FOLDER",
-    help="Keep answers there, and take those that are kept: what did not change is not analysed.",
+@options.option(
+    "cache",
+    "Keep answers there, and take those that are kept: what did not change is not analysed.",
 )
 @options.report_options_of("text", "json", "sarif", "junit", "github")
 def check(plan: str, workers: int | None, cache: Path | None, form: str) -> int:
     """Bound all kernels that PLAN names, and hold them against their budgets.
 
     PLAN, ptxwcet.toml if it is left out, is TOML with a table [[check]] for each launch
-    (docs/continuous-integration.md).
+    (docs/guide/ci.md).
 
     Exit code: 0 all passed; 1 a kernel is over its budget, of a weaker guarantee than required, or
     refused; 2 usage, a plan with mistakes, or answers that cannot be kept in --cache.

@@ -7,7 +7,7 @@ Schema number 1. A row is a function of its job and of the answer to its request
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import field, replace
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +17,8 @@ from ptxwcet.commands.bound.answers import KeptAnswer, answer_kernel, died
 from ptxwcet.commands.bound.build import failed_of, with_verdict
 from ptxwcet.commands.bound.report import BoundedKernel
 from ptxwcet.commands.check.study import CheckJob, Plan, cached_answers, run_each
+from ptxwcet.opened.budgets import BLOCK, KERNEL
+from ptxwcet.report.columns import NOTEBOOK, TEXT, shown
 from ptxwcet.report.head import (
     DiagnosticRow,
     Refused,
@@ -25,7 +27,9 @@ from ptxwcet.report.head import (
     report_head,
 )
 from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.support.printable import printable_line
 from ptxwcet.support.records import dataclass
+from ptxwcet.support.rounding import time_text
 
 
 class Outcome(Enum):
@@ -34,6 +38,17 @@ class Outcome(Enum):
     PASSED = "passed"
     FAILED = "failed"  # bounded, but over the budget or of too weak a guarantee
     REFUSED = "refused"  # no bound
+
+
+_SHOWN = {"passed": "ok", "failed": "FAILED", "refused": "REFUSED"}
+
+
+def bound_of(answer: BoundedKernel) -> tuple[str, int, float, str]:
+    """The bound that a check is about: of what it is, cycles, microseconds, and its guarantee."""
+    launch, budget = answer.launch, answer.budget
+    if launch is None or (budget is not None and budget.of == BLOCK):
+        return BLOCK, answer.bound_cycles, answer.microseconds, answer.guarantee
+    return KERNEL, launch.cycles, launch.microseconds, launch.guarantee
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +62,53 @@ class CheckedKernel:
 
     check: int
     line: int | None
-    file: str
-    machine: str
-    launch: str
-    outcome: Annotated[str, Outcome]
+    file: str = field(
+        metadata=shown("kernel", lambda row: printable_line(row.answer.readable or row.file))
+    )
+    machine: str = field(metadata=shown("machine", lambda row: printable_line(row.machine), at=1))
+    launch: str = field(metadata=shown("launch", lambda row: printable_line(row.launch)))
+    outcome: Annotated[str, Outcome] = field(
+        metadata=shown("", lambda row: _SHOWN.get(row.outcome), only=TEXT, at=-1)
+        | shown("", only=NOTEBOOK, at=-1)
+    )
     required: Annotated[str, Guarantee]
-    answer: BoundedKernel | Refused
+    answer: BoundedKernel | Refused = field(
+        metadata=shown("bound", lambda row: row.cells[0], is_right=True, only=TEXT, at=2)
+        | shown("", lambda row: row.cells[1], is_right=True, only=TEXT, at=2)
+        | shown("budget", lambda row: row.cells[2], only=TEXT, at=2)
+        | shown("claim", lambda row: row.cells[3], only=TEXT, at=2)
+        | shown("cycles", lambda row: row.cycles, only=NOTEBOOK, at=2)
+        | shown("budget", lambda row: row.budget, only=NOTEBOOK, at=2)
+    )
     failed: tuple[DiagnosticRow, ...]
 
     @property
     def problems(self) -> tuple[DiagnosticRow, ...]:
         """Why the check did not pass."""
         return self.answer.diagnostics if isinstance(self.answer, Refused) else self.failed
+
+    @property
+    def cycles(self) -> int | None:
+        """The bound of the launch, without one that of a block; None if there is none."""
+        if isinstance(self.answer, Refused):
+            return None
+        launch = self.answer.launch
+        return self.answer.bound_cycles if launch is None else launch.cycles
+
+    @property
+    def budget(self) -> str | None:
+        """The budget as it was given; None without a bound or a budget."""
+        limit = None if isinstance(self.answer, Refused) else self.answer.budget
+        return None if limit is None else limit.budget
+
+    @property
+    def cells(self) -> tuple[str, str, str, str]:
+        """The bound, its time, what it says of the budget or why there is none, and its claim."""
+        if isinstance(self.answer, Refused):
+            return "", "", f"[{self.answer.diagnostics[0].code}]", ""
+        limit, (of, cycles, time, guarantee) = self.answer.budget, bound_of(self.answer)
+        verdict = "" if limit is None else f"{limit.verdict} {limit.budget}"
+        return f"{cycles:,}{' a block' * (of == BLOCK)}", time_text(time), verdict, guarantee
 
     @property
     def name(self) -> str:

@@ -1,6 +1,6 @@
 """Plans of checks: a ``ptxwcet.toml`` with kernels, launches, machines and budgets of a project.
 
-TOML, a table ``[[check]]`` for each launch (docs/continuous-integration.md); paths are relative to
+TOML, a table ``[[check]]`` for each launch (docs/plans.md); paths are relative to
 the plan. Reading a plan opens its PTX files, but bounds nothing: it makes a job of each kernel on
 each machine. Problems are PW570 (unreadable), PW571 (unknown key), PW572 (malformed), PW573 (no
 such file), PW574 (a kernel checked twice), PW208 (no such kernel) and PW301 (no such machine), each
@@ -30,13 +30,11 @@ from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.opened.budgets import Budget, Checks, NotABudget, parse_budget
 from ptxwcet.opened.inputs import ChangedFile, Inputs, KeyedRequest, machine_digests, read_unchanged
 from ptxwcet.opened.launch_tables import (
-    LAUNCH_KEYS,
     LINK,
     MACHINE_CODE,
     MAKING,
-    NUMBERS,
     PATHS,
-    is_text,
+    keys_of,
     launch_request,
     value_problem,
 )
@@ -48,6 +46,7 @@ from ptxwcet.report.reading import NotAReport
 from ptxwcet.support.answer_store import AnswerStore
 from ptxwcet.support.demangling import names_meant
 from ptxwcet.support.input_files import noted_inputs, supplied_inputs
+from ptxwcet.support.options import NAMES
 from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import SourceFile
 from ptxwcet.support.toml_places import locate_table
@@ -56,12 +55,10 @@ PLAN = "ptxwcet.toml"
 """The plan that is read unless another is named."""
 
 _TABLE = "check"
-_DEFAULTS = ("machines", "require", *MAKING, MACHINE_CODE)
+_DEFAULTS = ("machines", *keys_of(_TABLE, at_top=True))
 _TOP = (*_DEFAULTS, _TABLE)
 _LISTS = ("files", "kernels", "machines")
-_NUMBERS = {**NUMBERS, "sms": 1024}
-_KNOWN = (*_LISTS, "budget", "require", "sms", *MAKING, MACHINE_CODE, *LAUNCH_KEYS)
-_WORDS = {"require": (Guarantee.SAFE_BOUND.value, Guarantee.ESTIMATE.value)}
+_KNOWN = (*_LISTS, *keys_of(_TABLE))
 _MOST_JOBS = 100_000
 _EXAMPLE = (
     'for example [[check]] with files = "kernels/*.ptx", block = "256", grid = "64", '
@@ -179,12 +176,10 @@ class _Reader:
                     }
                     request = launch_request(
                         file,
-                        kernel,
                         {**table, **own},
                         self._problems.folder,
-                        machine or "",
-                        None,
-                        table.get("sms"),
+                        kernel=kernel,
+                        machine=machine,
                     )
                     making = [table.get(key, "") for key in MAKING if file.text is not None]
                     making += ["machine code"] * file.is_code
@@ -249,16 +244,15 @@ class _Reader:
 
 def _value_problem(key: str, value: object) -> str | None:
     if key in _LISTS:
-        texts = value if isinstance(value, list) else [value]
-        return None if texts and all(map(is_text, texts)) else f"{key} is a text or a list of texts"
-    if key in _WORDS and value not in _WORDS[key]:
-        return f"{key} is {' or '.join(map(repr, _WORDS[key]))}, not {value!r}"
-    if key == "budget":
-        try:
-            _budget_of(value)
-        except NotABudget as error:
-            return str(error)
-    return value_problem(key, value, _NUMBERS)
+        is_good = bool(value) and NAMES.is_argument(value)
+        return None if is_good else f"{key} is {NAMES.listed}"
+    if key != "budget":
+        return value_problem(key, value)
+    try:
+        _budget_of(value)
+    except NotABudget as error:
+        return str(error)
+    return None
 
 
 def _budget_of(value: object) -> Budget | None:

@@ -8,23 +8,18 @@ from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree
 
-from ptxwcet.commands.bound.launch_text import time_text
-from ptxwcet.commands.bound.report import BoundedKernel
-from ptxwcet.commands.check.report import CheckedKernel, CheckReport, Outcome
-from ptxwcet.opened.budgets import BLOCK, KERNEL
+from ptxwcet.commands.check.report import CheckedKernel, CheckReport, Outcome, bound_of
 from ptxwcet.opened.cuda_text import cuda_place
+from ptxwcet.report.columns import text_table
 from ptxwcet.report.head import DiagnosticRow, Refused
 from ptxwcet.support.explanations import explanations
-from ptxwcet.support.printable import aligned, plural, printable, printable_line
-
-_HEADS = ("", "kernel", "launch", "machine", "bound", "", "budget", "claim")
-_NUMBERS = (4, 5)  # columns to the right
+from ptxwcet.support.printable import plural, printable, printable_line
 
 
 def render_check_text(report: CheckReport) -> str:
     """The table of all checks, then the problems of those that did not pass, then their number."""
     lines = [f"{report.tool} {report.version}  {printable_line(report.plan)}", ""]
-    lines += aligned([_HEADS, *(_cells(row) for row in report.checks)], _NUMBERS)
+    lines += text_table(report.checks)
     for check in report.checks:
         if check.problems:
             head = f"{check.outcome} {check.name} (check {check.check})"
@@ -48,26 +43,6 @@ def problem_text(row: DiagnosticRow) -> str:
     if row.help is not None:
         lines.append(f"    help: {row.help}")
     return "\n".join(map(printable_line, lines))
-
-
-def _cells(check: CheckedKernel) -> tuple[str, ...]:
-    answer = check.answer
-    shown = "ok" if check.outcome == Outcome.PASSED.value else check.outcome.upper()
-    head = (shown, answer.readable or check.file, check.launch, check.machine)
-    if isinstance(answer, Refused):
-        return (*map(printable_line, head), "", "", f"[{answer.diagnostics[0].code}]", "")
-    budget, (of, cycles, time, guarantee) = answer.budget, bound_of(answer)
-    what = "" if budget is None else f"{budget.verdict} {budget.budget}"
-    cells = (f"{cycles:,} a block" if of == BLOCK else f"{cycles:,}", time_text(time))
-    return (*map(printable_line, head), *cells, what, guarantee)
-
-
-def bound_of(answer: BoundedKernel) -> tuple[str, int, float, str]:
-    """The bound that a check is about: of what it is, cycles, microseconds, and its guarantee."""
-    launch, budget = answer.launch, answer.budget
-    if launch is None or (budget is not None and budget.of == BLOCK):
-        return BLOCK, answer.bound_cycles, answer.microseconds, answer.guarantee
-    return KERNEL, launch.cycles, launch.microseconds, launch.guarantee
 
 
 # --- In the words of others -----------------------------------------------------------------------

@@ -13,7 +13,6 @@ from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import finish, is_quiet, show
 from ptxwcet.cli.paths import STANDARD_INPUT, split_kernel
-from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.compare.report import (
     Result,
     bounded_version,
@@ -25,7 +24,7 @@ from ptxwcet.commands.compare.text import render_difference
 from ptxwcet.support.diagnostics import Diagnostic
 
 _PERCENT = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?%?", re.ASCII)
-_OF_RESULTS = ("old", "new", "threshold", "form", "report_file", "quiet", "verbose", "color")
+_OF_VERSIONS = options.names_of(options.version_options, options.gpu_options)[2:]
 
 
 def _threshold(_: click.Context, option: click.Parameter, text: str) -> Fraction:
@@ -53,7 +52,7 @@ def _threshold(_: click.Context, option: click.Parameter, text: str) -> Fraction
 def compare(
     old: str,
     new: str,
-    kernels: tuple[str, ...],
+    kernel: tuple[str, ...],
     threshold: Fraction,
     form: str,
     **given: Any,
@@ -81,8 +80,8 @@ def compare(
     if old == new == STANDARD_INPUT:
         raise click.UsageError("standard input can be read once: give a file for the other version")
     if all(split_kernel(one)[1] for one in (old, new)):
-        options.refuse_idle("names kernels, and so do OLD and NEW: leave one out", "kernels")
-    (before, old_said), (now, new_said) = (_results(one, kernels, given) for one in (old, new))
+        options.refuse_idle("names kernels, and so do OLD and NEW: leave one out", "kernel")
+    (before, old_said), (now, new_said) = (_results(one, kernel, given) for one in (old, new))
     report = compare_results((old, new), before, now, are_versions=True)
     show(form, report, render_difference)
     return finish(
@@ -91,9 +90,7 @@ def compare(
 
 
 def _compare_results(old: str, new: str, threshold: Fraction, form: str) -> int:
-    parameters = click.get_current_context().command.params
-    of_versions = (one.name or "" for one in parameters if one.name not in _OF_RESULTS)
-    options.refuse_idle("says how to bound, and OLD and NEW are results", *of_versions)
+    options.refuse_idle("says how to bound, and OLD and NEW are results", *_OF_VERSIONS)
     report = compare_results((old, new), read_results(old), read_results(new), threshold)
     if form == "json" or not is_quiet():
         show(form, report, render_difference)
@@ -106,4 +103,6 @@ def _results(
 ) -> tuple[Sequence[Result], list[Diagnostic]]:
     """The bounds of a version, and why kernels are refused."""
     path, kernel = split_kernel(version)
-    return bounded_version(request_from(path, kernels if kernel is None else (kernel,), **given))
+    return bounded_version(
+        options.request_from(path, kernel=kernels if kernel is None else (kernel,), **given)
+    )

@@ -5,16 +5,25 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
 from fractions import Fraction
 from typing import Any, Literal, TypeVar
 
 from ptxwcet.claims import Guarantee
 from ptxwcet.cli.paths import STANDARD_INPUT, split_kernel
 from ptxwcet.commands.bound.build import build_report
-from ptxwcet.commands.bound.report import AssumptionRow, BoundedKernel, Explanation, PaidRow, Report
+from ptxwcet.commands.bound.report import (
+    AssumptionRow,
+    BoundedKernel,
+    Explanation,
+    PaidRow,
+    Report,
+    paid_parts,
+)
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.commands.check.report import CheckReport
 from ptxwcet.opened.request import Request
+from ptxwcet.report.columns import NOTEBOOK, TEXT, shown
 from ptxwcet.report.head import Refused, ReportHead, refusals, report_head
 from ptxwcet.report.reading import NotAReport, read_as
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
@@ -22,15 +31,23 @@ from ptxwcet.support.input_files import MOST_DATA_BYTES, open_input, read_text
 from ptxwcet.support.records import dataclass
 from ptxwcet.support.seals import Changed
 
+_MOST_TEXT = 60
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
     """A number or word that differs in two results; None in the one that does not have it."""
 
-    what: str
-    old: int | str | None
-    new: int | str | None
-    growth_percent: float | None = None
+    what: str = field(metadata=shown("what", only=NOTEBOOK) | shown("part", at=1, only=TEXT))
+    old: int | str | None = field(metadata=shown("old", none="none", is_right=True))
+    new: int | str | None = field(metadata=shown("new", none="none", is_right=True))
+    growth_percent: float | None = field(
+        default=None,
+        metadata=shown(
+            "difference", lambda row: f"{difference_of(row):+,}", is_right=True, only=TEXT
+        )
+        | shown("growth, %", only=NOTEBOOK),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +57,35 @@ class LineChange:
     Places and cycles are None where the line is in one of the two only.
     """
 
-    old_place: str | None
+    old_place: str | None = field(
+        metadata=shown("line", lambda row: row.name, at=1, only=TEXT)
+        | shown("line", lambda row: row.text or row.new_place or row.old_place, only=NOTEBOOK)
+    )
     new_place: str | None
     text: str | None
-    old: int | None
-    new: int | None
+    old: int | None = field(metadata=shown("old", none="none"))
+    new: int | None = field(
+        metadata=shown("new", none="none")
+        | shown("difference", lambda row: f"{difference_of(row):+,}", is_right=True, only=TEXT)
+    )
+
+    @property
+    def name(self) -> str:
+        """Where a line is, in both if it has moved, and what it says."""
+        places = dict.fromkeys(filter(None, (self.old_place, self.new_place)))
+        text = " ".join((self.text or "").split())
+        if len(text) > _MOST_TEXT:
+            text = text[: _MOST_TEXT - 3] + "..."
+        return f"{' -> '.join(places)}  {text}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
 class Payment:
     """What pays the difference of two bounds of a block that are both explained, in cycles.
 
-    ``parts`` say whether warps issue, wait or stand back (docs/explain.md), ``op_classes`` for
-    which instructions, ``lines`` for which line; the differences of each add up to ``difference``.
-    Only what differs is there, the largest differences first.
+    ``parts`` say whether warps issue, wait or stand back (docs/reading-a-bound.md),
+    ``op_classes`` for which instructions, ``lines`` for which line; the differences of
+    each add up to ``difference``. Only what differs is there, the largest differences first.
     """
 
     difference: int
@@ -371,20 +403,9 @@ def _growth(old: int | str | None, new: int | str | None) -> float | None:
     return round(100 * (new / old - 1), 2)
 
 
-_PARTS: tuple[tuple[str, Callable[[PaidRow], int]], ...] = (
-    ("issue", lambda row: row.issue),
-    ("waits for results", lambda row: row.waiting_for_result),
-    ("waits for units", lambda row: row.waiting_for_unit),
-    ("other warps", lambda row: row.interference),
-)
-
-
 def payment_of(before: Explanation, now: Explanation) -> Payment | None:
     """What pays the difference of two bounds; None if all is paid alike. Cost: that of sorting."""
-    parts = [
-        {name: sum(map(cycles_of, one.lines)) for name, cycles_of in _PARTS}
-        for one in (before, now)
-    ]
+    parts = [paid_parts(explanation.lines) for explanation in (before, now)]
     classes = [{row.place: row.total for row in one.op_classes} for one in (before, now)]
     payment = Payment(
         now.cycles - before.cycles,

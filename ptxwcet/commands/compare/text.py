@@ -13,7 +13,8 @@ from ptxwcet.commands.compare.report import (
     Payment,
     difference_of,
 )
-from ptxwcet.support.printable import aligned, plural, printable_line
+from ptxwcet.report.columns import Titles, text_table
+from ptxwcet.support.printable import plural, printable_line
 
 _KINDS = (
     ("about", ""),
@@ -26,7 +27,6 @@ _KINDS = (
 
 
 _MOST_ROWS = 12
-_MOST_TEXT = 60
 
 
 def render_difference(report: DiffReport) -> str:
@@ -60,38 +60,20 @@ def _kernel(row: KernelChange) -> list[str]:
 
 def _payment(paid: Payment) -> list[str]:
     """Tables of what pays the difference of two bounds, the largest differences first."""
-    tables = (
-        ("part", paid.parts, [one.what for one in paid.parts]),
-        ("op class", paid.op_classes, [one.what for one in paid.op_classes]),
-        ("line", paid.lines, list(map(_line, paid.lines))),
-    )
-    lines = [f"  what pays the difference of {paid.difference:+,} cycles of a block"]
-    for title, rows, names in tables:
-        lines += _table(title, rows, names)
-    return lines
-
-
-def _table(title: str, changes: Sequence[Change | LineChange], names: Sequence[str]) -> list[str]:
-    cells = [
-        (_shown(row.old), _shown(row.new), f"{difference_of(row):+,}", name)
-        for row, name in zip(changes[:_MOST_ROWS], names, strict=False)
+    return [
+        f"  what pays the difference of {paid.difference:+,} cycles of a block",
+        *_table(paid.parts, {}),
+        *_table(paid.op_classes, {"what": "op class"}),
+        *_table(paid.lines, {}),
     ]
+
+
+def _table(changes: Sequence[Change | LineChange], titles: Titles) -> list[str]:
+    more = []
     if rest := changes[_MOST_ROWS:]:
         left = sum(map(difference_of, rest))
-        cells.append(("", "", f"{left:+,}", f"{len(rest)} more (--format json has all)"))
-    if not cells:
-        return []
-    table = [("old", "new", "difference", title), *cells]
-    return [f"    {line}" for line in aligned(table, range(3))]
-
-
-def _line(one: LineChange) -> str:
-    """Where a line is, in both if it has moved, and what it says."""
-    places = dict.fromkeys(filter(None, (one.old_place, one.new_place)))
-    text = " ".join((one.text or "").split())
-    if len(text) > _MOST_TEXT:
-        text = text[: _MOST_TEXT - 3] + "..."
-    return f"{' -> '.join(places)}  {text}".rstrip()
+        more.append(("", "", f"{left:+,}", f"{len(rest)} more (--format json has all)"))
+    return text_table(changes[:_MOST_ROWS], titles, more=more, indent="    ")
 
 
 def _change(one: Change, number: Callable[[int], str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import CompletionItem
 
+from ptxwcet.cli import options
 from ptxwcet.cli.command import CommandGroup
 from ptxwcet.cli.output import echo
 from ptxwcet.commands.explain.text import pages_of, render_explanations
@@ -21,7 +22,7 @@ def _complete_code(
 
 @click.command(cls=CommandGroup, example="ptxwcet explain PW203")
 @click.argument("code", required=False, shell_complete=_complete_code)
-@click.option("--format", "form", type=click.Choice(["text", "markdown"]), default="text")
+@options.option("form", type=click.Choice(["text", "markdown"]), default="text", show_default=False)
 def explain(code: str | None, form: str) -> None:
     """Explain diagnostic CODE (PW203); without one, list all codes."""
     try:

@@ -10,16 +10,14 @@ import click
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, finish
-from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.facts.study import facts_template
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 
 @click.command(cls=Command, example="ptxwcet facts kernel.ptx --block 256 -o facts.toml")
 @options.launch_options
-@options.MACHINE_FILE
-@options.UNKNOWN_OPCODES
-@options.written_to("Write to a file that does not exist yet.  [default: standard output]")
+@options.of("machine", "on_unknown")
+@options.option("output", "Write to a file that does not exist yet.  [default: standard output]")
 def facts(output: Path | None, **given: Any) -> int:
     """Write a template of a facts file: what the launch leaves open in the kernels of FILE.
 
@@ -28,7 +26,7 @@ def facts(output: Path | None, **given: Any) -> int:
     machine may refuse the kernel for what its instructions cost: then that is said. Exit code: 0
     written, or nothing is open; 1 a kernel is refused whatever the answers are; 2 usage.
     """
-    template = facts_template(request_from(**given))
+    template = facts_template(options.request_from(**given))
     if not template.questions and template.refused:
         echo("no answer would help", err=True)
     elif not template.questions:

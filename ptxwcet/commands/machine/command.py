@@ -30,18 +30,18 @@ from ptxwcet.support.whole_files import write_text
 
 @click.command(cls=CommandGroup, example="ptxwcet machine orin-ecrts2025")
 @click.argument("name", type=MACHINE, required=False)
-@options.MEMORY_LATENCY
+@options.of("memory_latency")
 @options.report_options
-def machine(name: str | None, mem_latency: int | None, form: str) -> None:
+def machine(name: str | None, memory_latency: int | None, form: str) -> None:
     """List the machines that come with the tool, or show machine NAME (or a file).
 
     Shown are units, timings with evidence and source, and assumptions.
     """
     if name is None:
-        options.refuse_idle("is of one machine: name it", "mem_latency")
+        options.refuse_idle("is of one machine: name it", "memory_latency")
         _list_machines(form)
         return
-    shown = load_machine(name, mem_latency)
+    shown = load_machine(name, memory_latency)
     if form == "json":
         echo_json(shown)
         return
@@ -120,13 +120,13 @@ def machine_check(path: str) -> int:
 @click.argument("name")
 @click.argument("base", type=MACHINE, metavar="MODEL")
 @click.argument("measured", type=InputFile(), metavar="[RESULTS]", required=False)
-@options.written_to("Write the machine file here.  [default: NAME.toml]")
+@options.option("output", "Write the machine file here.  [default: NAME.toml]")
 def machine_new(name: str, base: str, measured: str | None, output: Path | None) -> int:
     """Write a machine file for NAME: the figures measured, and those of MODEL, marked as copied.
 
     MODEL is a machine or machine file, RESULTS those of microbenchmarks, as CSV (ptxwcet machine
     microbenchmarks). Every assumption is doubtful in the new file, so that bounds are estimates
-    (docs/new-machine.md).
+    (docs/tutorials/machine.md).
     """
     written = new_machine(name, base, read_results(measured) if measured else None)
     path = output or Path(f"{name}.toml")
@@ -140,7 +140,7 @@ def machine_new(name: str, base: str, measured: str | None, output: Path | None)
 
 
 @click.command("measure", cls=Command, example="ptxwcet machine measure -o results.csv")
-@options.written_to("Write the results here.", required=True)
+@options.option("output", "Write the results here.", required=True)
 def machine_measure(output: Path) -> int:
     """Run the microbenchmarks on the first GPU and write their results (needs ptxwcet[gpu])."""
     # here: only this command needs numpy and what drives a GPU
@@ -153,10 +153,11 @@ def machine_measure(output: Path) -> int:
 
 
 @click.command("microbenchmarks", cls=Command, example="ptxwcet machine microbenchmarks -o bench")
-@options.written_to(
+@options.option(
+    "output",
     "Write them into this folder; a results.csv that is there stays.",
     required=True,
-    kind=OutputFolder(".ptx", ".toml", ".md"),
+    type=OutputFolder(".ptx", ".toml", ".md"),
 )
 def machine_microbenchmarks(output: Path) -> int:
     """Write microbenchmarks in PTX, how to run them, and results.csv to enter what they give."""

@@ -9,7 +9,6 @@ import click
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import finish, show
-from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.memory.report import build_memory_report, render_memory_text
 from ptxwcet.commands.memory.study import study_accesses
 from ptxwcet.report.head import refusals
@@ -24,7 +23,7 @@ def memory(form: str, **given: Any) -> int:
     Nothing is run. What is said holds for every warp of every block; "<=" is the most that it may
     be where something is not known. Exit code: 0 shown; 1 a kernel is refused; 2 usage.
     """
-    request = request_from(**given)
+    request = options.request_from(**given)
     answer = study_accesses(request)
     report = build_memory_report(answer, request.source)
     show(form, report, render_memory_text)

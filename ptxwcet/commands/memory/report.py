@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import field
 from typing import Literal
 
 from ptxwcet.commands.memory.study import StudiedAccesses
 from ptxwcet.opened.opening import Answer
 from ptxwcet.report.access_rows import AccessRow, access_lines, access_rows
+from ptxwcet.report.columns import NOTEBOOK, TEXT, shown, text_table
 from ptxwcet.report.head import (
     KernelHead,
     MachineHead,
     Refused,
-    head_text,
     kernel_head,
-    kernel_rows,
-    machine_head,
+    kernel_report,
+    kernels_text,
+    row_like,
 )
 from ptxwcet.report.source_lines import SourceLines
 from ptxwcet.support.records import dataclass
 
 _MOST_ROWS = 40
+_SHARED = {True: "blocks may share lines", False: "no line of two blocks"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +33,26 @@ class FootprintRow:
     sure. ``shared``: whether two blocks may touch one line; None without a grid.
     """
 
-    array: str | None
-    block_sectors: int
-    block_lines: int
-    launch_sectors: int | None
-    launch_lines: int | None
-    shared: bool | None
+    array: str | None = field(metadata=shown("array", lambda row: row.array or "other"))
+    block_sectors: int = field(
+        metadata=shown("a block", lambda row: row.units("block"), only=TEXT)
+        | shown("sectors of a block", only=NOTEBOOK)
+    )
+    block_lines: int = field(metadata=shown("lines of a block", only=NOTEBOOK))
+    launch_sectors: int | None = field(
+        metadata=shown("the launch", lambda row: row.units("launch"), none="-", only=TEXT)
+        | shown("sectors of the launch", only=NOTEBOOK)
+    )
+    launch_lines: int | None = field(metadata=shown("lines of the launch", only=NOTEBOOK))
+    shared: bool | None = field(
+        metadata=shown("", lambda row: _SHARED.get(row.shared), only=TEXT)
+        | shown("blocks may share lines", only=NOTEBOOK)
+    )
+
+    def units(self, of: str) -> str | None:
+        """Returns the sectors, and in parentheses the lines; None where they are not known."""
+        sectors, lines = getattr(self, f"{of}_sectors"), getattr(self, f"{of}_lines")
+        return None if sectors is None else f"{sectors:,} ({lines:,})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +72,12 @@ class KernelAccessesRow(KernelHead):
     footprints: tuple[FootprintRow, ...]
     status: Literal["analysed"] = "analysed"
 
+    @property
+    def bound_text(self) -> str:
+        """The bound of a block behind the kernel's name; empty without one."""
+        cycles = self.bound_cycles
+        return "" if cycles is None else f", bound {cycles:,} cycles a block"
+
 
 @dataclass(frozen=True, slots=True)
 class MemoryReport(MachineHead):
@@ -64,10 +87,9 @@ class MemoryReport(MachineHead):
 
 
 def build_memory_report(answer: Answer[StudiedAccesses], source: str | None) -> MemoryReport:
-    """The report of an answer; ``source`` is the path of the CUDA source if it is known."""
+    """Returns the report of an answer; ``source`` is the path of the CUDA source if it is known."""
     lines = SourceLines(answer.path, source)
-    rows = kernel_rows(answer, lambda one: one.kernel, lambda one: _row(one, lines))
-    return MemoryReport(*machine_head(answer), rows)
+    return kernel_report(MemoryReport, answer, lambda studied: _row(studied, lines))
 
 
 def _row(studied: StudiedAccesses, lines: SourceLines) -> KernelAccessesRow:
@@ -84,14 +106,8 @@ def _row(studied: StudiedAccesses, lines: SourceLines) -> KernelAccessesRow:
 
 def _footprints(one: StudiedAccesses) -> Iterator[FootprintRow]:
     for name, touched in one.footprints.items():
-        yield FootprintRow(
-            one.launch.name_of(name) if name else None,
-            touched.block_sectors,
-            touched.block_lines,
-            touched.launch_sectors,
-            touched.launch_lines,
-            touched.is_shared,
-        )
+        array = one.launch.name_of(name) if name else None
+        yield row_like(FootprintRow, touched, array=array, shared=touched.is_shared)
 
 
 def _stated(one: StudiedAccesses) -> Iterator[str]:
@@ -106,49 +122,21 @@ def _stated(one: StudiedAccesses) -> Iterator[str]:
 
 
 def render_memory_text(report: MemoryReport) -> str:
-    """A table of accesses for each kernel, by source line; the costliest first."""
-    parts = [head_text(report)]
-    for row in report.kernels:
-        if isinstance(row, KernelAccessesRow):
-            parts += _kernel_lines(row)
-    return "\n".join(parts) + "\n"
+    """Returns a table of accesses for each kernel, by source line; the costliest first."""
+    return kernels_text(report, _kernel_lines)
 
 
 def _kernel_lines(row: KernelAccessesRow) -> Iterator[str]:
-    yield ""
-    bound = "" if row.bound_cycles is None else f", bound {row.bound_cycles:,} cycles a block"
     size = "x".join(map(str, row.block))
-    yield f"kernel     {row.readable}, block {size}{bound}"
+    yield f"kernel     {row.readable}, block {size}{row.bound_text}"
     if not row.accesses:
         yield "           no access to memory"
         return
     yield from access_lines(row.accesses, _MOST_ROWS)
-    yield from _footprint_lines(row.footprints)
+    if row.footprints:
+        yield "touched at most, sectors (lines)"
+        yield from text_table(row.footprints, indent="  ")
     if row.aligned_pointers:
         yield f"assumed: {', '.join(row.aligned_pointers)} are multiples of 256 bytes"
     if row.stated:
         yield f"assumed: {'; '.join(row.stated)}"
-
-
-def _footprint_lines(rows: Sequence[FootprintRow]) -> Iterator[str]:
-    """A table of what is touched, however often it is."""
-    if not rows:
-        return
-    yield "touched at most, sectors (lines)"
-    table = [("", "array", "a block", "the launch", "")]
-    for row in rows:
-        launch = _units(row.launch_sectors, row.launch_lines)
-        shared = "" if row.shared is None else _SHARED[row.shared]
-        block = _units(row.block_sectors, row.block_lines)
-        table.append(("", row.array or "other", block, launch, shared))
-    widths = [max(len(cells[place]) for cells in table) for place in range(5)]
-    for cells in table:
-        line = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
-        yield "  ".join(line).rstrip()
-
-
-def _units(sectors: int | None, lines: int | None) -> str:
-    return "-" if sectors is None else f"{sectors:,} ({lines:,})"
-
-
-_SHARED = {True: "blocks may share lines", False: "no line of two blocks"}

@@ -11,7 +11,6 @@ from ptxwcet.cli import options
 from ptxwcet.cli.command import CommandGroup
 from ptxwcet.cli.made import command_line, page_time
 from ptxwcet.cli.output import echo, finish
-from ptxwcet.cli.requests import request_from
 from ptxwcet.support.extras import require_extra
 from ptxwcet.support.whole_files import write_text
 
@@ -23,7 +22,7 @@ from ptxwcet.support.whole_files import write_text
 )
 @options.analysis_options
 @options.gpu_options
-@options.written_to("Write the page to this .html file.", required=True)
+@options.option("output", "Write the page to this .html file.", required=True)
 @click.option(
     "--simulate/--no-simulate",
     "draws_runs",
@@ -47,7 +46,7 @@ def report(output: Path, draws_runs: bool, **given: Any) -> int:
 
     if draws_runs:
         require_extra("sim", "ptxwcet report without --no-simulate")
-    request = request_from(**given)
+    request = options.request_from(**given)
     answer = study_kernels(request, draws_runs=draws_runs)
     made = Made(command_line(), page_time(), files_of(request, answer))
     page = build_page(answer, request.source, made)

@@ -6,20 +6,20 @@ import base64
 import hashlib
 import json
 import platform
+from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import count
 from typing import Any
 
 from ptxwcet.commands.bound import loop_text
-from ptxwcet.commands.bound.launch_text import roofline_terms
-from ptxwcet.commands.bound.report import CertificateRow, merged_assumptions
+from ptxwcet.commands.bound.report import LoopRow, merged_assumptions
+from ptxwcet.commands.bound.text import roofline_terms
 from ptxwcet.commands.page.charts import METHODS, curve_svg, gantt_svg, phases_svg
 from ptxwcet.commands.page.report import PARTS, KernelPage, Page, plain_name
 from ptxwcet.report.access_rows import grouped_accesses
 from ptxwcet.report.head import launch_text
 from ptxwcet.report.page.parts import fill, page_file
 from ptxwcet.report.source_lines import number_ranges
-from ptxwcet.support.records import dataclass
 
 _PACKAGE = "ptxwcet.commands.page"
 _SECTIONS = (
@@ -75,29 +75,9 @@ def _graph_data(one: KernelPage) -> dict[str, Any]:
     return {**asdict(one.graph), "id": one.anchor, "has_path": bool(one.bars)}
 
 
-@dataclass(frozen=True, slots=True)
-class _LoopLine:
-    """A loop in the table."""
-
-    block: str
-    source_line: str
-    iterations: str
-    origin: str
-    reason: str
-    certificates: tuple[CertificateRow, ...] = ()
-
-
-def _loop_rows(kernel: KernelPage) -> list[_LoopLine]:
-    """The loops of a kernel: of one that is not bounded, what is known of them."""
+def _loop_rows(kernel: KernelPage) -> Sequence[LoopRow]:
+    """Returns the loops of a kernel: of one that is not bounded, what is known of them."""
     if kernel.bounded is not None:
-        return [
-            _LoopLine(
-                *(loop.block, loop.source_line, loop_text.iterations_text(loop.iterations)),
-                *(loop.origin, loop.reason),
-                loop.certificates,
-            )
-            for loop in kernel.bounded.loops
-        ]
-    if isinstance(kernel.graph, str):
-        return []
-    return [_LoopLine(loop.name, "", "", "", loop.reason) for loop in kernel.graph.loops]
+        return kernel.bounded.loops
+    loops = () if isinstance(kernel.graph, str) else kernel.graph.loops
+    return [LoopRow(loop.name, "", 0, "", loop.reason) for loop in loops]

@@ -8,7 +8,12 @@ from itertools import islice
 from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.bounds.explanation import BoundExplanation
 from ptxwcet.commands.bound.build import build_report
-from ptxwcet.commands.bound.report import WITHOUT_WAITING, BoundedKernel, PaidSectionRow
+from ptxwcet.commands.bound.report import (
+    WITHOUT_WAITING,
+    BoundedKernel,
+    PaidSectionRow,
+    paid_parts,
+)
 from ptxwcet.commands.cfg.study import DescribedKernel
 from ptxwcet.commands.memory.study import StudiedAccesses
 from ptxwcet.commands.page.graph import GraphData, PathFacts, build_graph
@@ -26,7 +31,7 @@ from ptxwcet.support.diagnostics import Diagnostic, render_all
 from ptxwcet.support.records import dataclass
 from ptxwcet.timing.phases import Phase, PhaseKind, PhaseRepeat
 
-PARTS = ("issue", "waits for results", "waits for units", "other warps")
+PARTS = tuple(paid_parts(()))
 """What the cycles of a section are made of, as the page calls it."""
 _MOST_BARS = 16
 _MOST_PHASES = 120
@@ -193,15 +198,8 @@ def _merged(label: str, bars: Sequence[Bar]) -> Bar:
 
 
 def _bar(section: PaidSectionRow) -> Bar:
-    lines = section.lines
-    parts = (
-        sum(line.issue for line in lines),
-        sum(line.waiting_for_result for line in lines),
-        sum(line.waiting_for_unit for line in lines),
-        sum(line.interference for line in lines),
-    )
-    times = section.multiplicity
-    return Bar(section.ends_at, times, tuple(times * cycles for cycles in parts))
+    times, parts = section.multiplicity, paid_parts(section.lines)
+    return Bar(section.ends_at, times, tuple(times * cycles for cycles in parts.values()))
 
 
 def _graph(study: KernelStudy, paid: Mapping[int, int]) -> GraphData | str:

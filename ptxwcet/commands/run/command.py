@@ -18,21 +18,21 @@ from ptxwcet.commands.run.text import run_lines
 
 @click.command(cls=Command, example="ptxwcet run kernel.ptx --launch launch.toml -o results.npz")
 @options.FILE_ON_DISK
-@options.LINKS
-@options.launch_file(required=True)
-@options.written_to("Write the arrays after the run: a .npz.", kind=OutputFile(".npz"))
+@options.of("link")
+@options.option("launch", required=True)
+@options.option("output", "Write the arrays after the run: a .npz.", type=OutputFile(".npz"))
 @click.option("--paths", type=OUTPUT_FILE, help="Write what each warp executed: JSON lines.")
-@options.max_instructions()
-@options.SOURCE
+@options.of("max_instructions")
+@options.of("cuda_source")
 @options.format_option("text", "json")
 def run(
     file: str,
-    links: tuple[str, ...],
-    launch_file: str,
+    link: tuple[str, ...],
+    launch: str,
     output: Path | None,
     paths: Path | None,
     max_instructions: int,
-    source: str | None,
+    cuda_source: str | None,
     form: str,
 ) -> int:
     """Execute a kernel of FILE as a launch file says, and check it on the way.
@@ -40,7 +40,7 @@ def run(
     Exit code: 0 it ran, nothing was found and the results are as expected; 1 refused, a fault was
     found or a result is wrong; 2 usage. A run that is stopped writes no results.
     """
-    request = RunRequest(file, launch_file, source, max_instructions, paths is not None, links)
+    request = RunRequest(file, launch, cuda_source, max_instructions, paths is not None, link)
     with ProgressLine() as progress:
         answer = run_file(request, progress.show)
     if answer.is_complete:

@@ -17,16 +17,13 @@ from ptxwcet.support.diagnostics import Diagnostic
 
 @click.command(cls=Command, example="ptxwcet sequence frame.toml --budget 40000000")
 @click.argument("file", type=SequenceInput())
-@options.MACHINE_FILE
-@options.MEMORY_LATENCY
-@options.SMS
+@options.of("machine", "memory_latency", "sms")
 @options.report_options
-@options.BUDGET
-@options.REQUIRE
+@options.of("budget", "require")
 def sequence(
     file: str,
     machine: str,
-    mem_latency: int | None,
+    memory_latency: int | None,
     sms: int | None,
     form: str,
     budget: Budget | None,
@@ -34,12 +31,12 @@ def sequence(
 ) -> int:
     """Bound launches one after the other, in one stream that has the GPU to itself.
 
-    FILE is TOML with a table [[launch]] for each (docs/sequences.md). Exit code: 0 bounded; 1 a
-    launch is refused, or the sum is over the budget or of too weak a guarantee; 2 usage.
+    FILE is TOML with a table [[launch]] for each (docs/guide/deadline.md). Exit code: 0 bounded; 1
+    a launch is refused, or the sum is over the budget or of too weak a guarantee; 2 usage.
     """
     if budget is not None and budget.of is not None:
         raise click.UsageError("--budget is of the whole sequence: say a time alone")
-    bound = bound_sequence(file, machine, mem_latency, sms)
+    bound = bound_sequence(file, machine, memory_latency, sms)
     report = build_sequence_report(bound)
     if form == "json":
         echo_json(report)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Annotated
 
 from ptxwcet.claims import Guarantee
-from ptxwcet.commands.bound.launch_text import rests_on, time_text
-from ptxwcet.commands.bound.report import AssumptionRow, assumption_rows
+from ptxwcet.commands.bound.report import AssumptionRow, assumption_rows, rests_on
 from ptxwcet.commands.sequence.study import BoundedLaunch, SequenceBound
 from ptxwcet.opened.opening import Answer, file_digest
+from ptxwcet.report.columns import shown, text_table
 from ptxwcet.report.head import MachineHead, head_text, machine_head
-from ptxwcet.support.printable import aligned, plural
+from ptxwcet.support.printable import plural
 from ptxwcet.support.records import dataclass
-from ptxwcet.support.rounding import microseconds_of
+from ptxwcet.support.rounding import microseconds_of, time_text
 
 _MOST_ROWS = 40
 
@@ -23,14 +24,20 @@ class SequencedLaunch:
 
     file: str
     kernel: str
-    readable: str
+    readable: str = field(metadata=shown("launch", lambda row: row.launch_text, at=1))
     block: tuple[int, int, int]
     grid: tuple[int, int, int]
-    times: int
-    cycles: int
-    total_cycles: int
-    share_percent: float
+    times: int = field(metadata=shown("times", unit="x"))
+    cycles: int = field(metadata=shown("cycles each"))
+    total_cycles: int = field(metadata=shown("total"))
+    share_percent: float = field(metadata=shown("share", form=".1f", unit="%"))
     guarantee: Annotated[str, Guarantee]
+
+    @property
+    def launch_text(self) -> str:
+        """Kernel, grid, block and file."""
+        grid, block = ("x".join(map(str, size)) for size in (self.grid, self.block))
+        return f"{self.readable}, grid {grid}, block {block} ({self.file})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,21 +86,6 @@ def _row(bounded: BoundedLaunch, cycles: int) -> SequencedLaunch:
 
 def render_sequence_text(report: SequenceReport) -> str:
     """The launches in order, their sum, and what it rests on."""
-    launches = [
-        (
-            f"{launch.times:,} x",
-            f"{launch.cycles:,}",
-            f"{launch.total_cycles:,}",
-            f"{launch.share_percent:.1f} %",
-            f"{launch.readable}, grid {_size(launch.grid)}, block {_size(launch.block)} "
-            f"({launch.file})",
-        )
-        for launch in report.launches[:_MOST_ROWS]
-    ]
-    lines = aligned([("times", "cycles each", "total", "share", "launch"), *launches], range(4))
-    hidden = len(report.launches) - _MOST_ROWS
-    if hidden > 0:
-        lines.append(f"and {hidden:,} more (--format json lists all)")
     head = "safe under" if report.guarantee == Guarantee.SAFE_BOUND.value else "holds only if"
     return "\n".join(
         [
@@ -103,14 +95,10 @@ def render_sequence_text(report: SequenceReport) -> str:
             f"{plural(sum(row.times for row in report.launches), 'launch', 'launches')} "
             f"({time_text(report.microseconds)})   {report.guarantee}",
             "",
-            *lines,
+            *text_table(report.launches, most=_MOST_ROWS),
             "",
             head,
             *rests_on(report.assumptions, None),
             "",
         ]
     )
-
-
-def _size(sizes: tuple[int, int, int]) -> str:
-    return "x".join(map(str, sizes))

@@ -1,9 +1,9 @@
 """Launches one after the other: the sum of their bounds, for a frame of an application.
 
-A sequence file is TOML, a table ``[[launch]]`` each, in order (docs/sequences.md). The sum holds if
-a launch starts when the one before has ended, which is what one stream does; launches of different
-streams may overlap, and are refused. Problems are PW550 (the file) and PW551 (streams), with their
-places; a launch without a bound has its own diagnostics.
+A sequence file is TOML, a table ``[[launch]]`` each, in order (docs/guide/deadline.md). The sum
+holds if a launch starts when the one before has ended, which is what one stream does; launches of
+different streams may overlap, and are refused. Problems are PW550 (the file) and PW551 (streams),
+with their places; a launch without a bound has its own diagnostics.
 """
 
 from __future__ import annotations
@@ -21,12 +21,10 @@ from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
 from ptxwcet.machine.model import Machine
 from ptxwcet.opened.launch_tables import (
-    LAUNCH_KEYS,
     LINK,
     MACHINE_CODE,
     MAKING,
-    NUMBERS,
-    is_text,
+    keys_of,
     launch_request,
     value_problem,
 )
@@ -35,6 +33,7 @@ from ptxwcet.opened.plan_reading import is_made, made_text
 from ptxwcet.opened.request import Request, needs_tool
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, UsageError
 from ptxwcet.support.input_files import MOST_TOML_BYTES, read_text
+from ptxwcet.support.options import is_text, whole
 from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import SourceFile
 from ptxwcet.support.toml_places import NotToml, locate_key, locate_table, nearest, parse_toml
@@ -52,13 +51,12 @@ _NOT_EARLY = (
     "before (griddepcontrol), is launched before that one has ended: {}"
 )
 
-_MOST_TIMES = 10**12
+_TIMES = whole(1, 10**12)
 _MOST_LAUNCHES = 10_000
 _TEXTS = ("file", "kernel", "stream")
-_NUMBERS = {"times": _MOST_TIMES, **NUMBERS}
-_DEFAULTS = (*MAKING, MACHINE_CODE)
+_DEFAULTS = keys_of("launch", at_top=True)
 """Keys that a sequence has for all its launches."""
-_KNOWN = (*_TEXTS, "times", *_DEFAULTS, *LAUNCH_KEYS)
+_KNOWN = (*_TEXTS, "times", *keys_of("launch"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,12 +235,12 @@ class _Reader:
             self.fail(number, "file", "file is missing: the PTX of its kernel")
         request = launch_request(
             self._made(number, table, {**defaults, **table}),
-            table.get("kernel"),
             table,
             str(self._folder),
-            self._machine,
-            self._memory_latency,
-            self._sms,
+            kernel=table.get("kernel"),
+            machine=self._machine,
+            memory_latency=self._memory_latency,
+            sms=self._sms,
         )
         return request, table.get("times", 1)
 
@@ -252,7 +250,7 @@ class _Reader:
         ``whole`` is its table with what the sequence says for all.
         """
         path = str(self._folder / table["file"])
-        arch, options, is_code = (whole.get(key) for key in _DEFAULTS)
+        arch, options, is_code = (whole.get(key) for key in (*MAKING, MACHINE_CODE))
         if not needs_tool(path):
             for key in MAKING[bool(is_code) :]:
                 if key in table:
@@ -280,6 +278,8 @@ class _Reader:
             self.fail(number, key, f"unknown key {key}; {listed}")
         if key in _TEXTS and not is_text(value):
             self.fail(number, key, f"{key} is a text")
-        problem = value_problem(key, value, _NUMBERS)
+        problem = value_problem(key, value)
+        if key == "times" and not _TIMES.is_value(value):
+            problem = f"{key} is {_TIMES.held}"
         if problem is not None:
             self.fail(number, key, problem)

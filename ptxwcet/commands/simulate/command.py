@@ -11,7 +11,6 @@ from ptxwcet.cli import options
 from ptxwcet.cli.command import CommandGroup
 from ptxwcet.cli.output import echo, echo_json, finish
 from ptxwcet.cli.paths import OUTPUT_FILE, PICTURES, OutputFile
-from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.simulate.chrome_trace import render_trace
 from ptxwcet.commands.simulate.picture import draw_gantt
 from ptxwcet.commands.simulate.report import build_run_report
@@ -32,8 +31,8 @@ _DRAWN_EVENTS = 200
 )
 @options.analysis_options
 @options.policy("Warp scheduler: lrr, gto, gty, oldest, youngest, random.  [default: each]")
-@options.seed("Of the random policy and of jitter.")
-@options.jitter()
+@options.option("seed", "Of the random policy and of jitter.", default=0)
+@options.option("jitter", default=0)
 @click.option(
     "--path-seed",
     type=click.IntRange(0, 2**62),
@@ -44,16 +43,16 @@ _DRAWN_EVENTS = 200
     type=OUTPUT_FILE,
     help="Write the run in Chrome's trace event format (ui.perfetto.dev opens it).",
 )
-@options.picture("Draw the run's beginning: a .png or .svg.", OutputFile(*PICTURES))
-@options.number(
-    "--events",
-    f"Issues to record.  [default: {_TIMELINE_EVENTS:,}; to draw {_DRAWN_EVENTS}]",
-    click.IntRange(1, 2**31),
+@options.option("picture", "Draw the run's beginning: a .png or .svg.", type=OutputFile(*PICTURES))
+@options.option(
+    "events", f"Issues to record.  [default: {_TIMELINE_EVENTS:,}; to draw {_DRAWN_EVENTS}]"
 )
-@options.max_instructions(
-    2_000_000_000, "Give up after so many instructions that were issued one by one."
+@options.option(
+    "max_instructions",
+    "Give up after so many instructions that were issued one by one.",
+    default=2_000_000_000,
 )
-@options.executed("Simulate the paths that the launch file's inputs take.")
+@options.option("executed", "Simulate the paths that the launch file's inputs take.")
 @options.report_options
 def simulate(
     policy: str | None,
@@ -90,7 +89,7 @@ def simulate(
     chosen = SimulationOptions(
         policy, seed, jitter, recorded, max_instructions, path_seed, executed
     )
-    answer = simulate_file(request_from(**given), chosen)
+    answer = simulate_file(options.request_from(**given), chosen)
     if recorded and len(answer.answered) > 1:
         names = ", ".join(row.prepared.kernel.readable for row in answer.answered)
         raise click.UsageError(f"a timeline shows one kernel: choose with -k among {names}")

@@ -14,8 +14,7 @@ from ptxwcet.report.head import (
     MachineHead,
     Refused,
     kernel_head,
-    kernel_rows,
-    machine_head,
+    kernel_report,
     row_like,
 )
 from ptxwcet.report.source_lines import place
@@ -88,13 +87,8 @@ class RunReport(MachineHead):
 
 
 def build_run_report(answer: SimulationAnswer) -> RunReport:
-    """The report of a simulation; deterministic for equal input.
-
-    An internal error in a kernel's row makes a refusal of the row.
-    """
-    row_of = partial(_simulated, answer.machine.clock_mhz)
-    rows = kernel_rows(answer, lambda row: row.kernel, row_of)
-    return RunReport(*machine_head(answer), rows)
+    """Returns the report of a simulation."""
+    return kernel_report(RunReport, answer, partial(_simulated, answer.machine.clock_mhz))
 
 
 def _simulated(clock_mhz: int, simulation: KernelSimulation) -> SimulatedKernel:

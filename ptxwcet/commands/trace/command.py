@@ -8,15 +8,13 @@ from typing import Any
 
 import click
 
-from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json
 from ptxwcet.cli.paths import OutputFile
 from ptxwcet.cli.progress import ProgressLine
-from ptxwcet.cli.requests import require_number
 from ptxwcet.commands.trace.study import MOST_EVENTS, TracedLaunch, TraceOptions, trace_launch
-from ptxwcet.opened.request import Request
+from ptxwcet.opened.request import request_of
 from ptxwcet.support.printable import plural
 
 
@@ -27,107 +25,72 @@ from ptxwcet.support.printable import plural
     example="ptxwcet simulate launch kernel.ptx --launch launch.toml --policy gto -o trace.csv",
 )
 @options.FILE_ON_DISK
-@options.KERNELS
-@options.LINKS
-@options.launch_file()
-@options.all_of(*options.LAUNCHED)
-@options.written_to(
+@options.of("kernel", "link", "launch", "block", "grid", "params")
+@options.option(
+    "output",
     "Write the trace: .csv (text) or .npz (columns, much smaller and faster).",
     required=True,
-    kind=OutputFile(".csv", ".npz"),
+    type=OutputFile(".csv", ".npz"),
 )
 @options.policy(required=True)
-@options.number(
-    "--runs",
-    "Trace so many inputs: the launch file's, then others with other seeds.",
-    click.IntRange(1, 100_000),
-    1,
+@options.option(
+    "runs", "Trace so many inputs: the launch file's, then others with other seeds.", default=1
 )
-@options.seed("Of the random policy and of jitter, in the first run; the others count on.")
-@options.jitter()
-@options.SMS
-@options.REGISTERS
-@options.RESIDENT_BLOCKS
-@options.launch_gap(0, "Cycles between the starts of two blocks.")
-@options.number(
-    "--events",
+@options.option(
+    "seed", "Of the random policy and of jitter, in the first run; the others count on.", default=0
+)
+@options.option("jitter", default=0)
+@options.of("sms", "registers", "resident_blocks")
+@options.option("launch_gap", "Cycles between the starts of two blocks.", default=0)
+@options.option(
+    "events",
     "Events to record; longer traces are refused (about 60 bytes of memory an event).",
-    click.IntRange(min=1),
-    MOST_EVENTS,
+    type=click.IntRange(min=1),
+    default=MOST_EVENTS,
 )
-@options.executed("Execute the launch even if its paths are known without.")
-@options.max_instructions()
+@options.option("executed", "Execute the launch even if its paths are known without.")
+@options.of("max_instructions")
 @options.machine_options
-@options.SOURCE
+@options.of("cuda_source")
 @options.format_option("text", "json")
 def simulate_launch(
     file: str,
-    kernels: tuple[str, ...],
-    links: tuple[str, ...],
-    launch_file: str | None,
-    block: str | None,
-    grid: str | None,
-    parameters: tuple[str, ...],
+    launch: str | None,
     output: Path,
-    machine: str,
-    mem_latency: int | None,
-    on_unknown: str,
-    source: str | None,
     form: str,
-    **others: Any,
+    **given: Any,
 ) -> int:
     """Time a launch on a simulated GPU, and write when each warp entered each basic block.
 
     The launch is executed, unless path analysis knows the one path of every warp without: then
     --block and --grid will do for --launch.
 
-    The times are runs of the model machine, not bounds (docs/tracing.md). Exit code: 0 the trace
+    The times are runs of the model machine, not bounds (docs/guide/run.md). Exit code: 0 the trace
     was written; 1 refused; 2 usage.
     """
     # here: formats are loaded by the commands that use them
     from ptxwcet.trace.files import write_trace
 
-    options.refuse_idle_seed(others["policy"], others["jitter"])
-    if launch_file is None:
+    options.refuse_idle_seed(given["policy"], given["jitter"])
+    if launch is None:
         options.refuse_idle("executes the inputs of a launch file: give --launch", "executed")
         options.refuse_idle("is of an execution: give --launch", "max_instructions")
-    request = Request(
-        file,
-        kernels,
-        block,
-        grid,
-        parameters,
-        source=source,
-        machine=machine,
-        memory_latency_cycles=mem_latency,
-        unknown_at_worst=on_unknown == "worst",
-        launch_file=launch_file,
-        links=links,
+    tracing = TraceOptions(
+        grid=options.grid_of(given),
+        jitter_percent=given.pop("jitter"),
+        most_events=given.pop("events"),
+        execute=given.pop("executed"),
+        **{name: given.pop(name) for name in ("policy", "runs", "seed", "max_instructions")},
     )
+    request = request_of(file, {**given, "launch": launch})
     with ProgressLine() as line:
-        traced = trace_launch(request, _options(**others), line.show)
+        traced = trace_launch(request, tracing, line.show)
     write_trace(traced.trace, output)
     if form == "json":
         echo_json(_plain(traced, output))
     else:
         echo("\n".join(_lines(traced, output)))
     return 0
-
-
-def _options(
-    sms: int | None,
-    resident_blocks: int | None,
-    registers: str | None,
-    launch_gap: int,
-    jitter: int,
-    events: int,
-    executed: bool,
-    **others: Any,
-) -> TraceOptions:
-    wishes = GridWishes(sms, resident_blocks, require_number(registers), launch_gap)
-    return TraceOptions(
-        grid=wishes, jitter_percent=jitter, most_events=events, execute=executed, **others
-    )
 
 
 def _lines(traced: TracedLaunch, out: Path) -> Iterator[str]:

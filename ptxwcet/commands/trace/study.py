@@ -146,7 +146,7 @@ def _launch_of(request: Request, module: Module) -> tuple[LaunchFile, Launch]:
         names = ", ".join(one.readable for one in opened.kernels)
         raise PtxwcetError.of("PW427", message, help=f"give --grid SIZE, and -k for one of {names}")
     said = SourceFile(request.path, "")
-    return LaunchFile(said, kernel, facts.block, facts.grid, 0, (), (), ()), facts
+    return LaunchFile(said, kernel, facts.block, facts.grid, {}, (), (), ()), facts
 
 
 def plan_launch(request: Request, grid: GridWishes = ANY_GRID) -> WaveSchedule:

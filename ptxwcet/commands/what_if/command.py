@@ -9,7 +9,6 @@ import click
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import finish, show
-from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.what_if.report import build_what_if_report, render_what_if_text
 from ptxwcet.commands.what_if.study import bound_variants
 from ptxwcet.report.head import refusals
@@ -42,7 +41,7 @@ def what_if(changes: tuple[str, ...], form: str, **given: Any) -> int:
 
     Exit code: 0 shown; 1 a kernel is refused; 2 usage.
     """
-    answer = bound_variants(request_from(**given), changes)
+    answer = bound_variants(options.request_from(**given), changes)
     report = build_what_if_report(answer)
     show(form, report, render_what_if_text)
     return finish(refusals(answer, report.kernels), is_partial=bool(answer.answered))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import field
 from typing import Literal
 
 from ptxwcet.commands.what_if.study import BoundVariants
 from ptxwcet.opened.opening import Answer
-from ptxwcet.report.head import MachineHead, Refused, head_text, kernel_rows, machine_head, row_like
-from ptxwcet.support.printable import aligned
+from ptxwcet.report.columns import NOTEBOOK, TEXT, shown, text_table
+from ptxwcet.report.head import MachineHead, Refused, kernel_report, kernels_text, row_like
 from ptxwcet.support.records import dataclass
 
 
@@ -20,12 +20,19 @@ class VariantRow:
     ``reason``.
     """
 
-    variant: str
-    cycles: int | None
-    growth_percent: float | None
-    launch_cycles: int | None
-    launch_growth_percent: float | None
-    reason: str
+    variant: str = field(metadata=shown("machine"))
+    cycles: int | None = field(metadata=shown("block", none="-"))
+    growth_percent: float | None = field(
+        metadata=shown("", form="+.1f", unit="%", notebook="block, %")
+    )
+    launch_cycles: int | None = field(metadata=shown("launch", none="-", is_optional=True))
+    launch_growth_percent: float | None = field(
+        metadata=shown("", form="+.1f", unit="%", notebook="launch, %", is_optional=True)
+    )
+    reason: str = field(
+        metadata=shown("", lambda row: f"no bound: {row.reason}" if row.reason else "", only=TEXT)
+        | shown("no bound", only=NOTEBOOK)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +46,12 @@ class VariantsRow:
     variants: tuple[VariantRow, ...]
     status: Literal["analysed"] = "analysed"
 
+    @property
+    def rows(self) -> tuple[VariantRow, ...]:
+        """The bounds on the machine as it is, then those of each variant."""
+        own = VariantRow("as it is", self.bound_cycles, None, self.launch_cycles, None, "")
+        return own, *self.variants
+
 
 @dataclass(frozen=True, slots=True)
 class WhatIfReport(MachineHead):
@@ -48,9 +61,8 @@ class WhatIfReport(MachineHead):
 
 
 def build_what_if_report(answer: Answer[BoundVariants]) -> WhatIfReport:
-    """The report of bounds on machines that differ in one figure."""
-    rows = kernel_rows(answer, lambda one: one.kernel, _row)
-    return WhatIfReport(*machine_head(answer), rows)
+    """Returns the report of bounds on machines that differ in one figure."""
+    return kernel_report(WhatIfReport, answer, _row)
 
 
 def _row(bound: BoundVariants) -> VariantsRow:
@@ -72,37 +84,7 @@ def _growth(old: int | None, new: int | None) -> float | None:
 
 
 def render_what_if_text(report: WhatIfReport) -> str:
-    """The report as text: a table for each kernel."""
-    parts = [head_text(report)]
-    for row in report.kernels:
-        if isinstance(row, VariantsRow):
-            parts += _kernel_lines(row)
-    return "\n".join(parts) + "\n"
-
-
-def _kernel_lines(kernel: VariantsRow) -> Iterator[str]:
-    has_launch = kernel.launch_cycles is not None
-    heads = ("machine", "block", "") + (("launch", "") if has_launch else ())
-    table = [
-        heads,
-        _cells(("as it is", kernel.bound_cycles, None, kernel.launch_cycles, None), has_launch),
-    ]
-    for case in kernel.variants:
-        grown = (case.cycles, case.growth_percent, case.launch_cycles, case.launch_growth_percent)
-        table.append(_cells((case.variant, *grown), has_launch))
-    yield ""
-    yield f"kernel     {kernel.readable}"
-    reasons = ["", "", *(f"no bound: {one.reason}" * bool(one.reason) for one in kernel.variants)]
-    told = [(*line, reason) for line, reason in zip(table, reasons, strict=True)]
-    yield from aligned(told, range(1, len(heads)))
-
-
-def _cells(
-    values: tuple[str, int | None, float | None, int | None, float | None], has_launch: bool
-) -> tuple[str, ...]:
-    name, *figures = values
-    cells = [name]
-    for cycles, growth in zip(figures[::2], figures[1::2], strict=True):
-        cells.append("-" if cycles is None else f"{cycles:,}")
-        cells.append("" if growth is None else f"{growth:+.1f} %")
-    return tuple(cells if has_launch else cells[:3])
+    """Returns the report as text: a table for each kernel."""
+    return kernels_text(
+        report, lambda kernel: [f"kernel     {kernel.readable}", *text_table(kernel.rows)]
+    )

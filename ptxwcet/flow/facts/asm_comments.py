@@ -8,7 +8,7 @@ loops of a kernel.
 The compiler keeps each execution of an ``asm volatile`` and their order, but copies it when it
 unrolls, and may leave it outside of any loop. So what is counted are *passings*: if every way
 through one iteration of a loop in the PTX passes at least ``c`` copies, no entry has more than
-``N // c`` whole iterations (``docs/flow-facts.md`` has the argument and its limits).
+``N // c`` whole iterations (``docs/guide/facts.md`` has the argument and its limits).
 """
 
 from __future__ import annotations

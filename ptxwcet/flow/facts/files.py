@@ -1,6 +1,6 @@
 """Facts files: what people know about loops, branches and parameters of the kernels of a PTX file.
 
-TOML; ``docs/flow-facts.md`` describes it. A file is for one PTX text, whose hash it names: labels
+TOML; ``docs/facts-file.md`` describes it. A file is for one PTX text, whose hash it names: labels
 move when a kernel is compiled anew. Reading checks form and types; where a fact belongs is checked
 when it is placed (:mod:`ptxwcet.flow.facts.placing`). Problems are PW240 (unreadable), PW241 (not
 TOML), PW242 (unknown key), PW243 (malformed), PW244 (hash), PW245 (a question left open), PW208 (no

@@ -1,8 +1,8 @@
-"""Microbenchmarks in PTX, and what of a machine their results say (docs/new-machine.md).
+"""Generates microbenchmarks in PTX, from which machine figures follow (docs/tutorials/machine.md).
 
 Each is a kernel of one warp that reads ``%clock64`` around a short section of ``SHORT`` statements
-and a long one of twice as many: what reading the clock costs is in both, and gone in their
-difference. The statements are in ``table.toml``, what is around them in ``kernel.ptx``.
+and a long section of twice as many: both contain the cost of the reading, so it cancels in their
+difference. The statements are in ``table.toml``, their surroundings in ``kernel.ptx``.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.support.records import dataclass
 
 SHORT = 24
-"""Statements of the short section; the long one has twice as many."""
+"""The number of statements of the short section; the long section has twice as many."""
 
 _LEAD_IN = 4
 _FOLDER = Path(__file__).parent
-_OFFSET_BYTES = 4224  # a page and a line: neither is touched twice
+_OFFSET_BYTES = 4224  # a page and a line, so that neither is touched twice
 _ZERO = ("cvt.u32.u64 %z, %zz;", "and.b32 %z, %z, %lane;", "cvt.u64.u32 %zz, %z;")
 _START = ("add.s32 {p}, %z, 0x3fc00001;", "add.s32 {s}, %z, 0x40200001;")
 _WIDE_START = (
@@ -34,12 +34,12 @@ _WIDE_START = (
 
 @dataclass(frozen=True, slots=True)
 class Microbenchmark:
-    """What one kernel measures of op class ``op``, or of the figure ``figure`` of ``[memory]``.
+    """The measurement of op class ``op``, or of the figure ``figure`` of ``[memory]``, by a kernel.
 
-    ``is_chain``: each statement waits for the one before, so that one takes initiation and latency;
-    otherwise none does, and one takes the initiation. ``extra`` is the op class of a second
+    ``is_chain``: each statement waits for the one before, so that it takes initiation and latency;
+    otherwise none waits, and it takes the initiation. ``extra`` is the op class of a second
     operation of each statement of a chain. An access of a figure takes ``per`` transactions, and
-    ``beside`` says how many of other figures.
+    ``beside`` has the counts of other figures.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Microbenchmark:
 
     @property
     def formula(self) -> str:
-        """What becomes of its two numbers, in a line."""
+        """The formula for its two numbers, in a line."""
         cycles = f"(long - short) / {SHORT}"
         if self.op is None:
             less = "".join(f" - {count} {figure}" for figure, count in self.beside.items())
@@ -69,7 +69,7 @@ class Microbenchmark:
         return f"initiation_cycles + latency_cycles of {self.op.value} = {cycles}{less}, rounded up"
 
     def text(self) -> str:
-        """The kernel in PTX."""
+        """Returns the kernel in PTX."""
         count = 3 if self.is_chain else _LEAD_IN + 3 * SHORT
         sections: list[str] = []
         done = 0
@@ -90,15 +90,15 @@ class Microbenchmark:
         return f"%{'wide_' if self.wide else ''}{'x' if self.is_chain else 'r'}{number}"
 
     def _values(self, count: int) -> Iterator[str]:
-        """Statements that give registers different numbers, which no compiler knows."""
-        zero, kind, one = ("%zz", "s64", 1 << 52) if self.wide else ("%z", "s32", 1 << 20)
+        """Yields statements that give registers different numbers, unknown to any compiler."""
+        zero, kind, unit = ("%zz", "s64", 1 << 52) if self.wide else ("%z", "s32", 1 << 20)
         first = 0x3FF << 52 if self.wide else 0x3F8 << 20
         for number in range(count):
-            value = first + number * (one >> 6) + 1
+            value = first + number * (unit >> 6) + 1
             yield f"add.{kind} {self._register(number)}, {zero}, {value};"
 
     def _section(self, number: int, done: int, length: int) -> Iterator[str]:
-        """Statements that begin when the clock has been read, and the next reading behind them."""
+        """Yields statements that start after a reading of the clock, and the next reading."""
         size, other = ("b64", "%wide_c") if self.wide else ("b32", "%c")
         yield f"shr.u64 %zz, %t{number}, 63;"
         yield from _ZERO
@@ -121,7 +121,7 @@ class Microbenchmark:
         yield f"mov.u64 %t{number + 1}, %clock64;"
 
     def _keep(self, count: int) -> Iterator[str]:
-        """A use of all results, which keeps the compiler from leaving them out."""
+        """Yields a use of all results, which keeps the compiler from removing them."""
         size = "b64" if self.wide else "b32"
         kept = "%wide_kept" if self.wide else "%kept"
         yield f"mov.{size} {kept}, 0;"
@@ -132,21 +132,21 @@ class Microbenchmark:
 
 @cache
 def microbenchmarks() -> Mapping[str, Microbenchmark]:
-    """All of them by name, in the order of the table."""
+    """Returns all microbenchmarks by name, in the order of the table."""
     table = tomllib.loads((_FOLDER / "table.toml").read_text(encoding="utf-8"))
     both = [*_of_ops(table["ops"]), *_of_memory(table["memory"])]
-    return {one.name: one for one in both}
+    return {benchmark.name: benchmark for benchmark in both}
 
 
 def microbenchmark_files() -> dict[str, str]:
-    """What is written for people: name of a file -> text, the kernels and how to run them."""
-    rows = microbenchmarks().values()
-    table = "\n".join(f"| `{one.name}` | {one.formula} |" for one in rows)
+    """Returns the files for users: file name -> text, the kernels and how to run them."""
+    benchmarks = microbenchmarks().values()
+    table = "\n".join(f"| `{benchmark.name}` | {benchmark.formula} |" for benchmark in benchmarks)
     readme = Template((_FOLDER / "README.md").read_text(encoding="utf-8"))
     return {
         "README.md": readme.substitute(short=SHORT, table=table),
         "launch.toml": (_FOLDER / "launch.toml").read_text(encoding="utf-8"),
-        **{f"{one.name}.ptx": one.text() for one in rows},
+        **{f"{benchmark.name}.ptx": benchmark.text() for benchmark in benchmarks},
     }
 
 
@@ -168,14 +168,14 @@ def _of_ops(table: dict[str, dict[str, Any]]) -> Iterator[Microbenchmark]:
 
 def _of_memory(table: dict[str, dict[str, Any]]) -> Iterator[Microbenchmark]:
     for name, given in table.items():
-        row = {**given}
-        statements = _tuple(row.pop("statement"))
-        idea = f"accesses of {row['per']} times what {row['figure']} is charged for"
-        yield Microbenchmark(f"{name}_cycles", idea, statements, **_common(row))
+        entry = {**given}
+        statements = _tuple(entry.pop("statement"))
+        idea = f"accesses of {entry['per']} times what {entry['figure']} is charged for"
+        yield Microbenchmark(f"{name}_cycles", idea, statements, **_common(entry))
 
 
-def _common(row: dict[str, Any]) -> dict[str, Any]:
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
+def _common(entry: dict[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
 
 
 def _tuple(value: str | list[str] | tuple[str, ...]) -> tuple[str, ...]:

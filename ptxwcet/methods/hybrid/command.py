@@ -7,14 +7,12 @@ from typing import Any
 
 import click
 
-from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.graphviz import GRAPH_FILE, write_graph
 from ptxwcet.cli.output import show
 from ptxwcet.cli.paths import INPUT_FILE
 from ptxwcet.cli.progress import ProgressLine
-from ptxwcet.cli.requests import request_from, require_number
 from ptxwcet.commands.trace.study import TraceOptions
 from ptxwcet.methods.hybrid.picture import draw_ipg
 from ptxwcet.methods.hybrid.report import build_hybrid_report
@@ -23,18 +21,8 @@ from ptxwcet.methods.hybrid.text import render_hybrid_text
 from ptxwcet.support.extras import require_extra
 from ptxwcet.trace.files import write_trace
 
-_OF_A_TRACE_MADE_HERE = {
-    "policy": "--policy",
-    "runs": "--runs",
-    "seed": "--seed",
-    "jitter": "--jitter",
-    "save": "--save",
-}
-_OF_THE_GPU = {
-    "sms": "--sms",
-    "resident_blocks": "--resident-blocks",
-    "registers": "--registers",
-}
+_OF_A_TRACE_MADE_HERE = ("policy", "runs", "seed", "jitter", "save")
+_OF_THE_GPU = ("sms", "resident_blocks", "registers")
 
 
 @click.command(
@@ -47,18 +35,18 @@ _OF_THE_GPU = {
     "--trace", type=INPUT_FILE, help="Timed trace (.csv or .npz).  [default: trace --launch here]"
 )
 @options.policy("Traced here: warp scheduler (lrr, gto, ...).")
-@options.SMS
-@options.RESIDENT_BLOCKS
-@options.REGISTERS
-@options.number(
-    "--runs", "Traced here: runs, with other seeds each.  [default: 1]", click.IntRange(1, 100_000)
+@options.of("sms", "resident_blocks", "registers")
+@options.option("runs", "Traced here: runs, with other seeds each.  [default: 1]")
+@options.option("seed", "Traced here: of policy and jitter.")
+@options.option("jitter", "Traced here: shorten timings at random by up to so much.")
+@options.option("save", "Traced here: write the trace.")
+@options.option(
+    "probabilities", "With which a warp's time exceeds a quantile.  [default: 1e-3, 1e-6, 1e-9]"
 )
-@options.seed("Traced here: of policy and jitter.", None)
-@options.jitter(None, "Traced here: shorten timings at random by up to so much.")
-@options.saved("Traced here: write the trace.")
-@options.probabilities("With which a warp's time exceeds a quantile.  [default: 1e-3, 1e-6, 1e-9]")
-@options.picture(
-    "Draw the graph of ipoints with its times: a .dot, .svg, .png or .pdf.", GRAPH_FILE
+@options.option(
+    "picture",
+    "Draw the graph of ipoints with its times: a .dot, .svg, .png or .pdf.",
+    type=GRAPH_FILE,
 )
 @options.report_options
 def hybrid(
@@ -76,13 +64,12 @@ def hybrid(
     Exit code: 0 estimated; 1 trace or launch refused; 2 usage.
     """
     given = {key: others.pop(key) for key in (*_OF_A_TRACE_MADE_HERE, *_OF_THE_GPU)}
-    request = request_from(**others)
-    _check_use(trace, request.launch_file, given)
+    request = options.request_from(**others)
+    _check_use(trace, request.launch_file, given["policy"])
     if trace is None:
         options.refuse_idle_seed(given["policy"], given["jitter"])
     save = given.pop("save")
-    registers = require_number(given.pop("registers"))
-    grid = GridWishes(given.pop("sms"), given.pop("resident_blocks"), registers)
+    grid = options.grid_of(given)
     tracing = None
     if trace is None:
         runs, seed, jitter = given["runs"] or 1, given["seed"] or 0, given["jitter"] or 0
@@ -101,15 +88,13 @@ def hybrid(
     return 0
 
 
-def _check_use(trace: str | None, launch_file: str | None, given: dict[str, Any]) -> None:
+def _check_use(trace: str | None, launch_file: str | None, policy: str | None) -> None:
     if trace is not None:
-        for key, option in _OF_A_TRACE_MADE_HERE.items():
-            if given[key] is not None:
-                raise click.UsageError(f"{option} concerns a trace made here: it excludes --trace")
-        for key, option in _OF_THE_GPU.items():
-            if given[key] is not None and launch_file is None:
-                raise click.UsageError(f"{option} says how waves are planned: give --launch, too")
+        why = "concerns a trace made here: it excludes --trace"
+        options.refuse_idle(why, *_OF_A_TRACE_MADE_HERE)
+        if launch_file is None:
+            options.refuse_idle("says how waves are planned: give --launch, too", *_OF_THE_GPU)
     elif launch_file is None:
         raise click.UsageError("give --trace FILE, or --launch FILE to trace here")
-    elif given["policy"] is None:
+    elif policy is None:
         raise click.UsageError("to trace here, name a warp scheduler: --policy lrr, gto, ...")

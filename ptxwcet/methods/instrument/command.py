@@ -30,26 +30,24 @@ _EVERY = "every-block"
 
 @click.command(cls=CommandGroup, example="ptxwcet instrument kernel.ptx -o kernel.instr.ptx")
 @options.FILE_ON_DISK
-@options.written_to(
+@options.option(
+    "output",
     "Write the instrumented PTX here, and what the points are beside it, with .json.",
     required=True,
-    kind=OutputFile(beside=".json"),
+    type=OutputFile(beside=".json"),
 )
-@options.KERNELS
-@click.option(
-    "--at",
-    "places",
-    multiple=True,
-    metavar="PLACE,...",
-    help="Only at these blocks, labels or PTX lines; the entry and the ends always.  "
+@options.of("kernel")
+@options.option(
+    "at",
+    "Only at these blocks, labels or PTX lines; the entry and the ends always.  "
     f"[default: {_EVERY}]",
 )
 @options.format_option("text", "json")
 def instrument(
     file: str,
     output: Path,
-    kernels: tuple[str, ...],
-    places: tuple[str, ...],
+    kernel: tuple[str, ...],
+    at: tuple[str, ...],
     form: str,
 ) -> int:
     """Insert instrumentation points into the kernels of FILE.
@@ -59,13 +57,13 @@ def instrument(
     instrument import reads what it wrote.
     """
     described = output.with_suffix(".json")
-    named = tuple(place for row in places for place in row.split(",") if place)
-    if places and not named:
+    named = tuple(place for row in at for place in row.split(",") if place)
+    if at and not named:
         raise click.BadParameter("names no place", param_hint="'--at'")
     if _EVERY in named and len(named) > 1:
         raise click.BadParameter(f"'{_EVERY}' leaves nothing to choose", param_hint="'--at'")
     chosen = () if named == (_EVERY,) else named
-    answer = instrument_file(InstrumentRequest(file, kernels, chosen))
+    answer = instrument_file(InstrumentRequest(file, kernel, chosen))
     write_instrumented(answer, output, described)
     if form == "json":
         echo_json(sidecar_data(answer.sidecar))

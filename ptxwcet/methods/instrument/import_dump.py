@@ -23,7 +23,7 @@ from ptxwcet.trace.files import write_trace
 )
 @click.argument("sidecar", type=INPUT_FILE)
 @click.argument("dumps", nargs=-1, required=True, type=INPUT_FILE)
-@options.written_to("Write the trace here: .csv or .npz.", required=True)
+@options.option("output", "Write the trace here: .csv or .npz.", required=True)
 def instrument_import(sidecar: str, dumps: tuple[str, ...], output: Path) -> None:
     """Turn the DUMPS of an instrumented kernel into a trace, a run each.
 

@@ -30,8 +30,8 @@ from ptxwcet.methods.instrument.recording import (
 )
 @click.pass_context
 @click.argument("file", type=InputFile(".cu", ".json"))
-@options.launch_file(required=True)
-@options.written_to("Write the dump here.", required=True)
+@options.option("launch", required=True)
+@options.option("output", "Write the dump here.", required=True)
 @click.option(
     "--device",
     type=click.Choice(["emulator", "gpu"]),
@@ -46,17 +46,17 @@ from ptxwcet.methods.instrument.recording import (
     show_default=True,
     help="Size of the buffer: 8 records of 16 bytes a chunk, a chunk a warp at least.",
 )
-@options.max_instructions()
-@options.SOURCE
+@options.of("max_instructions")
+@options.of("cuda_source")
 def instrument_record(
     context: click.Context,
     file: str,
-    launch_file: str,
+    launch: str,
     output: Path,
     device: str,
     buffer_mib: int,
     max_instructions: int,
-    source: str | None,
+    cuda_source: str | None,
 ) -> int:
     """Run the instrumented kernel of FILE and write its dump.
 
@@ -70,8 +70,8 @@ def instrument_record(
     request = RecordRequest(
         file,
         str(Path(file).with_suffix(".json")),
-        launch_file,
-        source,
+        launch,
+        cuda_source,
         buffer_mib << 20,
         max_instructions,
     )

@@ -12,7 +12,6 @@ from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json, finish
 from ptxwcet.cli.paths import OutputFile, is_kernel_string
 from ptxwcet.cli.progress import ProgressLine
-from ptxwcet.cli.requests import request_from
 from ptxwcet.methods.makespan.ilp_model import Constraints
 from ptxwcet.methods.makespan.methods import METHODS
 from ptxwcet.methods.makespan.picture import draw_schedule
@@ -30,20 +29,7 @@ from ptxwcet.support.diagnostics import Diagnostic
 _MOST_WARPS = 8
 _KINDS = [one.value for one in Constraints]
 _FORMULAS = ("closed-form", "pessimistic")
-_OF_STRINGS = (
-    "file",
-    "warps",
-    "load_store",
-    "cores",
-    "method",
-    "seconds",
-    "picture",
-    "form",
-    "report_file",
-    "quiet",
-    "verbose",
-    "color",
-)
+_OF_FILES = options.names_of(options.makespan_options)[1:]
 
 
 def _chosen_method(
@@ -69,18 +55,16 @@ def _chosen_method(
     "--load-store", required=True, metavar="N", help="Warps a slot on load/store units: 1, 2, 1/2."
 )
 @click.option("--cores", required=True, metavar="N", help="Warps a slot on cores: 1, 2, 1/2.")
-@click.option(
-    "--method",
-    metavar="NAME",
+@options.option(
+    "method",
+    f"How to answer: {', '.join(METHODS)}; ilp:{'|'.join(_KINDS)} says how work conservation "
+    "is written, extrapolate:8 from how many warps to start at most (x).",
     default=next(iter(METHODS)),
     callback=_chosen_method,
     shell_complete=options.completed(lambda: METHODS),
-    show_default=True,
-    help=f"How to answer: {', '.join(METHODS)}; ilp:{'|'.join(_KINDS)} says how work conservation "
-    "is written, extrapolate:8 from how many warps to start at most (x).",
 )
-@options.timeout(None, "Seconds for each string; then the best bound so far.")
-@options.picture("Draw the schedule: an .svg.", OutputFile(".svg"))
+@options.option("seconds", "Seconds for each string; then the best bound so far.")
+@options.option("picture", "Draw the schedule: an .svg.", type=OutputFile(".svg"))
 @options.report_options
 def makespan(
     file: str,
@@ -133,15 +117,13 @@ def _check_usage(method: str, *, is_string: bool, warps: int | None) -> None:
     if method in _FORMULAS:
         options.refuse_idle(f"ends a search: the method {method} makes none", "seconds")
     if is_string:
-        parameters = click.get_current_context().command.params
-        of_file = (one.name or "" for one in parameters if one.name not in _OF_STRINGS)
-        options.refuse_idle("belongs to FILE, not to a STRING", *of_file)
+        options.refuse_idle("belongs to FILE, not to a STRING", *_OF_FILES)
 
 
 def _answer_file(
     chosen: MakespanOptions, picture: Path | None, form: str, given: dict[str, Any]
 ) -> int:
-    answer = makespans_of_file(request_from(**given), chosen)
+    answer = makespans_of_file(options.request_from(**given), chosen)
     solved = [row for row in answer.kernels if not isinstance(row, RefusedKernel)]
     if picture is not None and len(solved) > 1:
         names = ", ".join(row.prepared.kernel.readable for row in solved)

@@ -13,9 +13,8 @@ from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.made import command_line, page_time
 from ptxwcet.cli.output import echo, echo_json, finish
-from ptxwcet.cli.paths import LAUNCH_FILE, MACHINE, PICTURE_FILES, InputFile
+from ptxwcet.cli.paths import PICTURE_FILES, InputFile
 from ptxwcet.cli.progress import ProgressLine
-from ptxwcet.cli.requests import require_number
 from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.opened.front_ends import is_no_ptx
 from ptxwcet.opened.request import Request
@@ -62,23 +61,15 @@ _READING = (
     ),
 )
 _DRAWING = (
-    options.LINKS,
-    click.option("--launch", "launches", multiple=True, type=LAUNCH_FILE, help="A launch file."),
-    options.number("--runs", "Runs of each launch.", click.IntRange(1, 10_000_000)),
-    click.option(
-        "--inputs", type=click.IntRange(1), help="Different inputs to execute.  [default: RUNS]"
-    ),
+    options.of("link"),
+    options.option("launch", "A launch file.", multiple=True),
+    options.option("runs", "Runs of each launch.", type=click.IntRange(1, 10_000_000)),
+    options.option("inputs", "Different inputs to execute.  [default: RUNS]"),
     options.policy(),
-    options.jitter(None),
-    options.launch_gap(None, "Start blocks so far apart at most, at random in each run."),
-    options.SMS,
-    options.RESIDENT_BLOCKS,
-    options.REGISTERS,
-    click.option(
-        "--machine",
-        type=MACHINE,
-        help=f"Machine file.  [default: {DEFAULT_MACHINE}]",
-    ),
+    options.option("jitter"),
+    options.option("launch_gap", "Start blocks so far apart at most, at random in each run."),
+    options.of("sms", "resident_blocks", "registers"),
+    options.option("machine", f"Machine file.  [default: {DEFAULT_MACHINE}]", default=None),
 )
 _ANALYSIS = (
     click.option(
@@ -105,7 +96,9 @@ _ANALYSIS = (
         help="Maximum likelihood, with intervals of the profile or of bootstraps; or "
         "probability-weighted moments.",
     ),
-    options.probabilities("With which one run exceeds a time.  [default: 1e-6, 1e-9, 1e-12]"),
+    options.option(
+        "probabilities", "With which one run exceeds a time.  [default: 1e-6, 1e-9, 1e-12]"
+    ),
     click.option("--level", type=float, default=0.05, show_default=True, help="Of the tests."),
     click.option(
         "--confidence", type=float, default=0.95, show_default=True, help="Of the intervals."
@@ -117,7 +110,7 @@ _ANALYSIS = (
         show_default=True,
         help="How many runs apart the tests look for dependence.",
     ),
-    options.seed("Of the runs drawn here, and of bootstraps."),
+    options.option("seed", "Of the runs drawn here, and of bootstraps.", default=0),
     click.option("--force", is_flag=True, help="Print refused curves, marked."),
 )
 _OUTPUT = (
@@ -128,17 +121,10 @@ _OUTPUT = (
         metavar="CONDITION=TIME",
         help="A bound known otherwise, drawn into the picture.",
     ),
-    options.picture(options.PICTURES_HELP, PICTURE_FILES),
-    options.saved("Write the drawn times as CSV."),
+    options.option("picture", options.PICTURES_HELP, type=PICTURE_FILES),
+    options.option("save", "Write the drawn times as CSV."),
     options.report_options_of("text", "json", "html"),
 )
-
-
-DRAWING_NAMES = (
-    *("links", "launches", "runs", "inputs", "policy", "jitter", "launch_gap", "sms"),
-    *("resident_blocks", "registers", "machine"),
-)
-"""Parameters that say how to draw runs."""
 
 
 pwcet_options = options.all_of(*_READING, *_DRAWING, *_ANALYSIS, *_OUTPUT)
@@ -162,7 +148,7 @@ def pwcet(
     form: str,
     force: bool,
     static_bounds: tuple[str, ...],
-    **options: Any,
+    **given: Any,
 ) -> int:
     """Derive a probabilistic WCET from execution times (Berezovskyi et al., RTNS 2014).
 
@@ -175,13 +161,13 @@ def pwcet(
     from ptxwcet.methods.pwcet.study import findings, with_stated_bounds
     from ptxwcet.methods.pwcet.text import render_pwcet_text
 
-    settings = _settings(options)
+    settings = _settings(given)
     is_kernel = files[0].endswith(".ptx") or is_no_ptx(files[0])
     if is_kernel:
         require_extra("sim", "drawing runs of a kernel")
-        answer = _drawn(files, settings, options)
+        answer = _drawn(files, settings, given)
     else:
-        answer = _measured(files, settings, options)
+        answer = _measured(files, settings, given)
         if save is not None:
             raise click.UsageError("--save writes drawn times: give a .ptx or .cubin, and --launch")
     answer = with_stated_bounds(answer, dict(_stated(one) for one in static_bounds))
@@ -190,8 +176,8 @@ def pwcet(
         write_text(save, _times_csv(answer), "PW709")
     if picture is not None or form == "html":
         read = [("PTX or machine code" if is_kernel else "measurements", one) for one in files]
-        read += [("linked PTX", one) for one in options["links"]]
-        read += [("launch file", one) for one in options["launches"]]
+        read += [("linked PTX", one) for one in given["link"]]
+        read += [("launch file", one) for one in given["launch"]]
         _draw(answer, report, picture, read, is_page=form == "html")
     if form == "json":
         echo_json(report)
@@ -211,87 +197,82 @@ def _stated(text: str) -> tuple[str, int]:
     return label, int(value)
 
 
-def _settings(options: dict[str, Any]) -> Settings:
+def _settings(given: dict[str, Any]) -> Settings:
     from ptxwcet.methods.pwcet.estimation import Estimator
     from ptxwcet.methods.pwcet.intervals import Interval
     from ptxwcet.methods.pwcet.settings import Extraction, Settings, Shape
 
-    probabilities = options["probabilities"] or (1e-6, 1e-9, 1e-12)
+    probabilities = given["probabilities"] or (1e-6, 1e-9, 1e-12)
     for name, value in (
         *(("--probability", one) for one in probabilities),
-        ("--level", options["level"]),
-        ("--confidence", options["confidence"]),
+        ("--level", given["level"]),
+        ("--confidence", given["confidence"]),
     ):
         if not 0 < value < 1:
             raise click.BadParameter(f"{value:g} is not between 0 and 1", param_hint=f"'{name}'")
-    estimator, _, bootstraps = options["estimator"].partition("-")
+    estimator, _, bootstraps = given["estimator"].partition("-")
     is_profile = estimator == Estimator.MLE.value and not bootstraps
-    extremes, told = options["extremes"]
+    extremes, told = given["extremes"]
     return Settings(
         Extraction(extremes),
-        Shape(options["shape"]),
+        Shape(given["shape"]),
         Estimator(estimator),
         Interval.PROFILE if is_profile else Interval.BOOTSTRAP,
         told if extremes == "bm" else None,
         told if extremes == "pot" else None,
         tuple(sorted(probabilities, reverse=True)),
-        options["level"],
-        options["confidence"],
-        options["lags"],
-        options["seed"],
+        given["level"],
+        given["confidence"],
+        given["lags"],
+        given["seed"],
     )
 
 
-def _refuse_options(options: dict[str, Any], names: tuple[str, ...], why: str) -> None:
-    given = [name for name in names if options[name] not in (None, ())]
-    if given:
-        singular = {"launches": "launch", "links": "link"}.get(given[0], given[0])
-        raise click.UsageError(f"--{singular.replace('_', '-')} {why}")
-
-
-def _measured(files: tuple[str, ...], settings: Settings, options: dict[str, Any]) -> PwcetAnswer:
+def _measured(files: tuple[str, ...], settings: Settings, given: dict[str, Any]) -> PwcetAnswer:
     from ptxwcet.methods.pwcet.study import study_files
     from ptxwcet.trace.measurements import ReadOptions, TimeUnit
 
-    _refuse_options(options, DRAWING_NAMES, "draws runs of a kernel: give a .ptx or .cubin")
-    unit = options["unit"]
-    times, _, labels = (options["column"] or "").partition(",")
+    options.refuse_idle(
+        "draws runs of a kernel: give a .ptx or .cubin", *options.names_of(*_DRAWING)
+    )
+    unit = given["unit"]
+    times, _, labels = (given["column"] or "").partition(",")
     reading = ReadOptions(
         TimeUnit(unit) if unit else None,
         times or None,
         labels or None,
-        int(options["counter_bits"] or 32),
+        int(given["counter_bits"] or 32),
     )
     return study_files(files, reading, settings)
 
 
-def _drawn(files: tuple[str, ...], settings: Settings, options: dict[str, Any]) -> PwcetAnswer:
+def _drawn(files: tuple[str, ...], settings: Settings, given: dict[str, Any]) -> PwcetAnswer:
     from ptxwcet.methods.pwcet.runs import DrawOptions
     from ptxwcet.methods.pwcet.study import study_launches
 
     if len(files) > 1:
         raise click.UsageError("runs are drawn of one .ptx or .cubin at a time")
-    reading = ("unit", "column", "counter_bits")
-    _refuse_options(options, reading, "is about measurement files")
-    missing = [name for name in ("launches", "runs", "policy") if not options[name]]
+    options.refuse_idle("is about measurement files", *options.names_of(*_READING))
+    missing = [name for name in ("launch", "runs", "policy") if not given[name]]
     if missing:
-        names = ", ".join("--" + name.replace("launches", "launch") for name in missing)
+        names = ", ".join(f"--{name}" for name in missing)
         raise click.UsageError(f"to draw runs of a kernel, give {names}")
+    grid = options.grid_of(given)
     drawing = DrawOptions(
-        options["runs"],
-        options["inputs"] or options["runs"],
-        options["policy"],
-        options["jitter"] or 0,
-        options["launch_gap"] or 0,
-        options["sms"],
-        options["resident_blocks"],
-        require_number(options["registers"]),
-        options["seed"],
+        given["runs"],
+        given["inputs"] or given["runs"],
+        given["policy"],
+        given["jitter"] or 0,
+        grid.launch_gap_cycles,
+        grid.sms,
+        grid.resident_blocks,
+        grid.registers,
+        given["seed"],
     )
-    machine = options["machine"] or DEFAULT_MACHINE
+    machine = given["machine"] or DEFAULT_MACHINE
     requests = [
-        Request(files[0], launch_file=launch, machine=machine, links=options["links"])
-        for launch in options["launches"]
+        Request(files[0], launch_file=launch, machine=machine, links=given["link"])
+        for launch in given["launch"]
     ]
     with ProgressLine("runs") as line:
         return study_launches(requests, drawing, settings, line.show)

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     help="Columns that say which problem a variant solves, with commas between them: the best are "
     "those of one.  [default: the kernel's parameters]",
 )
-@options.picture(options.PICTURES_HELP, PICTURE_FILES)
+@options.option("picture", options.PICTURES_HELP, type=PICTURE_FILES)
 @options.report_options_of("text", "json", "html")
 def sweep_report(
     results: str,

@@ -1,0 +1,114 @@
+"""Kernels with comments that state how they are run and what is printed, as LLVM's FileCheck has.
+
+A file of ``tests/kernels`` is PTX. ``// RUN: ptxwcet ARGUMENTS`` is a command, in which ``%s`` is
+the file; ``// RUN: not ptxwcet ...`` has to end with an error. The comments behind it hold of what
+it prints, both streams together: ``// CHECK: text`` is in a line, and further down than the text of
+the CHECK before it; ``// CHECK-NEXT: text`` is in the next line; ``// CHECK-NOT: text`` is in no
+line. Blanks count as one blank, and ``{{...}}`` holds a regular expression.
+
+``// CASE: name`` begins a kernel of its own: the text in front of the first CASE, with the line
+``// BODY`` replaced by the lines of the case. A comment in front of the first CASE holds of each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+COMMENT = re.compile(r"\s*// (RUN|CHECK|CHECK-NEXT|CHECK-NOT|CASE|BODY)\b:? ?(.*)")
+
+
+@dataclass
+class Run:
+    """A command, whether it ends with an error, and the kinds and texts of its checks."""
+
+    words: list[str]
+    is_error: bool
+    checks: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass
+class Case:
+    """A kernel with its commands; ``name`` is empty where the file has one kernel."""
+
+    name: str
+    text: str
+    runs: list[Run]
+
+
+def cases_of(text: str) -> Iterator[Case]:
+    """Yields the kernels of a file. Raises ValueError for a comment that has no place."""
+    head, *bodies = re.split(r"^// CASE: ?(.*)\n", text, flags=re.M)
+    if not bodies:
+        yield Case("", head, runs_of(head))
+        return
+    if head.count("// BODY\n") != 1:
+        raise ValueError("the text in front of the first CASE has one line // BODY")
+    for name, body in zip(bodies[::2], bodies[1::2], strict=True):
+        whole = head.replace("// BODY\n", body)
+        yield Case(name.strip(), whole, runs_of(whole))
+
+
+def runs_of(text: str) -> list[Run]:
+    """Returns the commands of a kernel, with the checks behind each."""
+    runs: list[Run] = []
+    for line in text.splitlines():
+        comment = COMMENT.match(line)
+        if comment is None:
+            continue
+        kind, content = comment.groups()
+        if kind == "RUN":
+            is_error = content.startswith("not ")
+            program, *words = content.removeprefix("not ").split()
+            if program != "ptxwcet":
+                raise ValueError(f"a command is ptxwcet, or not ptxwcet: {content}")
+            runs.append(Run(words, is_error))
+        elif not runs:
+            raise ValueError(f"a check in front of the first RUN: {content}")
+        else:
+            runs[-1].checks.append((kind, content.strip()))
+    if not runs or not all(run.checks for run in runs):
+        raise ValueError("a kernel has a RUN, and each RUN a CHECK")
+    return runs
+
+
+def failed_check(checks: list[tuple[str, str]], printed: str) -> str | None:
+    """Returns the first check that the output does not pass, None if it passes all."""
+    lines = [" ".join(line.split()) for line in printed.splitlines()]
+    at = -1
+    for kind, text in checks:
+        expression = expression_of(text)
+        matching = [number for number, line in enumerate(lines) if expression.search(line)]
+        if kind == "CHECK-NOT":
+            passes = not matching
+        elif kind == "CHECK-NEXT":
+            at += 1
+            passes = at in matching
+        else:
+            at = next((number for number in matching if number > at), len(lines))
+            passes = at < len(lines)
+        if not passes:
+            return f"{kind}: {text}"
+    return None
+
+
+def expression_of(text: str) -> re.Pattern[str]:
+    """Returns the regular expression of a check: its text, but for what is in ``{{...}}``."""
+    parts = re.split(r"\{\{(.*?)\}\}", " ".join(text.split()))
+    return re.compile("".join(p if i % 2 else re.escape(p) for i, p in enumerate(parts)))
+
+
+def run_case(case: Case, folder: Path, run: Run) -> str | None:
+    """Runs a command on a kernel; returns what is wrong, with the output, None if nothing is."""
+    from programs import run_program
+
+    file = folder / "kernel.ptx"
+    file.write_text(case.text, encoding="utf-8")
+    ended = run_program(*(str(file) if word == "%s" else word for word in run.words))
+    printed = ended.out + ended.err
+    if (ended.code != 0) != run.is_error:
+        return f"ended with {ended.code}:\n{printed}"
+    failed = failed_check(run.checks, printed)
+    return None if failed is None else f"{failed}\nis not in:\n{printed}"

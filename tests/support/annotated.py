@@ -7,7 +7,8 @@ the CHECK before it; ``// CHECK-NEXT: text`` is in the next line; ``// CHECK-NOT
 line. Blanks count as one blank, and ``{{...}}`` holds a regular expression.
 
 ``// CASE: name`` begins a kernel of its own: the text in front of the first CASE, with the line
-``// BODY`` replaced by the lines of the case. A comment in front of the first CASE holds of each.
+``// BODY`` replaced by the lines of the case. A comment in front of the first CASE holds of each,
+but the commands there are only for cases that have none of their own.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-COMMENT = re.compile(r"\s*// (RUN|CHECK|CHECK-NEXT|CHECK-NOT|CASE|BODY)\b:? ?(.*)")
+COMMENT = re.compile(r"\s*// (RUN|CHECK|CHECK-NEXT|CHECK-NOT):(.*)")
+
+RUN = re.compile(r"^\s*// RUN:", re.M)
 
 
 @dataclass
@@ -48,7 +51,7 @@ def cases_of(text: str) -> Iterator[Case]:
         raise ValueError("the text in front of the first CASE has one line // BODY")
     for name, body in zip(bodies[::2], bodies[1::2], strict=True):
         whole = head.replace("// BODY\n", body)
-        yield Case(name.strip(), whole, runs_of(whole))
+        yield Case(name.strip(), whole, runs_of(body if RUN.search(body) else whole))
 
 
 def runs_of(text: str) -> list[Run]:
@@ -58,7 +61,7 @@ def runs_of(text: str) -> list[Run]:
         comment = COMMENT.match(line)
         if comment is None:
             continue
-        kind, content = comment.groups()
+        kind, content = comment[1], comment[2].strip()
         if kind == "RUN":
             is_error = content.startswith("not ")
             program, *words = content.removeprefix("not ").split()
@@ -68,7 +71,7 @@ def runs_of(text: str) -> list[Run]:
         elif not runs:
             raise ValueError(f"a check in front of the first RUN: {content}")
         else:
-            runs[-1].checks.append((kind, content.strip()))
+            runs[-1].checks.append((kind, content))
     if not runs or not all(run.checks for run in runs):
         raise ValueError("a kernel has a RUN, and each RUN a CHECK")
     return runs
@@ -107,7 +110,7 @@ def run_case(case: Case, folder: Path, run: Run) -> str | None:
     file = folder / "kernel.ptx"
     file.write_text(case.text, encoding="utf-8")
     ended = run_program(*(str(file) if word == "%s" else word for word in run.words))
-    printed = ended.out + ended.err
+    printed = f"{ended.out}\n{ended.err}"
     if (ended.code != 0) != run.is_error:
         return f"ended with {ended.code}:\n{printed}"
     failed = failed_check(run.checks, printed)

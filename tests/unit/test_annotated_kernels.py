@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from annotated import Case, cases_of, failed_check, run_case
+from annotated import Case, Run, cases_of, failed_check, run_case
 from places import ROOT
 
 pytestmark = pytest.mark.fast
@@ -42,6 +42,14 @@ OUTPUT = "first line\nsecond   line\nBOUND 12 cycles\n"
 )
 def test_checks_can_fail(checks: list[tuple[str, str]], failed: str | None) -> None:
     assert failed_check(checks, OUTPUT) == failed
+
+
+def test_a_case_has_the_commands_of_the_head_or_its_own() -> None:
+    head = "// RUN: ptxwcet %s\n// CHECK: a\n// BODY\n"
+    own = "// RUN: not ptxwcet cfg %s\n// CHECK-NEXT: c\n"
+    first, second = cases_of(f"{head}// CASE: x\n// CHECK-NOT: b\nret;\n// CASE: y\n{own}")
+    assert first.runs == [Run(["%s"], False, [("CHECK", "a"), ("CHECK-NOT", "b")])]
+    assert second.runs == [Run(["cfg", "%s"], True, [("CHECK-NEXT", "c")])]
 
 
 @pytest.mark.parametrize(

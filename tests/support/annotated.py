@@ -1,7 +1,8 @@
 """Kernels with comments that state how they are run and what is printed, as LLVM's FileCheck has.
 
 A file of ``tests/kernels`` is PTX. ``// RUN: ptxwcet ARGUMENTS`` is a command, in which ``%s`` is
-the file; ``// RUN: not ptxwcet ...`` has to end with an error. The comments behind it hold of what
+the file and ``%S`` the folder ``tests/kernels``; ``// RUN: not ptxwcet ...`` has to end with an
+error. The comments behind it hold of what
 it prints, both streams together: ``// CHECK: text`` is in a line, and further down than the text of
 the CHECK before it; ``// CHECK-NEXT: text`` is in the next line; ``// CHECK-NOT: text`` is in no
 line. Blanks count as one blank, and ``{{...}}`` holds a regular expression.
@@ -20,6 +21,7 @@ from pathlib import Path
 
 COMMENT = re.compile(r"\s*// (RUN|CHECK|CHECK-NEXT|CHECK-NOT):(.*)")
 
+KERNELS = Path(__file__).parents[1] / "kernels"
 RUN = re.compile(r"^\s*// RUN:", re.M)
 
 
@@ -109,7 +111,8 @@ def run_case(case: Case, folder: Path, run: Run) -> str | None:
 
     file = folder / "kernel.ptx"
     file.write_text(case.text, encoding="utf-8")
-    ended = run_program(*(str(file) if word == "%s" else word for word in run.words))
+    names = {"%s": str(file), "%S": str(KERNELS)}
+    ended = run_program(*(re.sub("%[sS]", lambda name: names[name[0]], w) for w in run.words))
     printed = f"{ended.out}\n{ended.err}"
     if (ended.code != 0) != run.is_error:
         return f"ended with {ended.code}:\n{printed}"

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from annotated import Case, Run, cases_of, failed_check, run_case
-from places import ROOT
+from annotated import KERNELS, Case, Run, cases_of, failed_check, run_case
 
 pytestmark = pytest.mark.fast
 
-FILES = sorted((ROOT / "tests/kernels").glob("*.ptx"))
+FILES = sorted(KERNELS.glob("*.ptx"))
 CASES = [
     pytest.param(case, id=f"{file.stem}-{case.name}".rstrip("-"))
     for file in FILES

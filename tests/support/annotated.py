@@ -1,8 +1,8 @@
 """Kernels with comments that state how they are run and what is printed, as LLVM's FileCheck has.
 
 A file of ``tests/kernels`` is PTX. ``// RUN: ptxwcet ARGUMENTS`` is a command, in which ``%s`` is
-the file and ``%S`` the folder ``tests/kernels``; ``// RUN: not ptxwcet ...`` has to end with an
-error. The comments behind it hold of what
+the file and ``%S`` the folder ``tests/kernels``. It has to end with exit code 0, ``// RUN: not
+ptxwcet ...`` with 1, ``// RUN: usage ptxwcet ...`` with 2. The comments behind it hold of what
 it prints, both streams together: ``// CHECK: text`` is in a line, and further down than the text of
 the CHECK before it; ``// CHECK-NEXT: text`` is in the next line; ``// CHECK-NOT: text`` is in no
 line. Blanks count as one blank, and ``{{...}}`` holds a regular expression.
@@ -22,15 +22,16 @@ from pathlib import Path
 COMMENT = re.compile(r"\s*// (RUN|CHECK|CHECK-NEXT|CHECK-NOT):(.*)")
 
 KERNELS = Path(__file__).parents[1] / "kernels"
+CODES = {"": 0, "not ": 1, "usage ": 2}
 RUN = re.compile(r"^\s*// RUN:", re.M)
 
 
 @dataclass
 class Run:
-    """A command, whether it ends with an error, and the kinds and texts of its checks."""
+    """A command, the exit code that it has to end with, and the kinds and texts of its checks."""
 
     words: list[str]
-    is_error: bool
+    code: int
     checks: list[tuple[str, str]] = field(default_factory=list)
 
 
@@ -65,11 +66,10 @@ def runs_of(text: str) -> list[Run]:
             continue
         kind, content = comment[1], comment[2].strip()
         if kind == "RUN":
-            is_error = content.startswith("not ")
-            program, *words = content.removeprefix("not ").split()
-            if program != "ptxwcet":
-                raise ValueError(f"a command is ptxwcet, or not ptxwcet: {content}")
-            runs.append(Run(words, is_error))
+            end, program, words = content.partition("ptxwcet ")
+            if not program or end not in CODES:
+                raise ValueError(f"a command is ptxwcet, not ptxwcet or usage ptxwcet: {content}")
+            runs.append(Run(words.split(), CODES[end]))
         elif not runs:
             raise ValueError(f"a check in front of the first RUN: {content}")
         else:
@@ -114,7 +114,7 @@ def run_case(case: Case, folder: Path, run: Run) -> str | None:
     names = {"%s": str(file), "%S": str(KERNELS)}
     ended = run_program(*(re.sub("%[sS]", lambda name: names[name[0]], w) for w in run.words))
     printed = f"{ended.out}\n{ended.err}"
-    if (ended.code != 0) != run.is_error:
+    if ended.code != run.code:
         return f"ended with {ended.code}:\n{printed}"
     failed = failed_check(run.checks, printed)
     return None if failed is None else f"{failed}\nis not in:\n{printed}"

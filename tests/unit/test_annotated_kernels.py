@@ -47,8 +47,8 @@ def test_a_case_has_the_commands_of_the_head_or_its_own() -> None:
     head = "// RUN: ptxwcet %s\n// CHECK: a\n// BODY\n"
     own = "// RUN: not ptxwcet cfg %s\n// CHECK-NEXT: c\n"
     first, second = cases_of(f"{head}// CASE: x\n// CHECK-NOT: b\nret;\n// CASE: y\n{own}")
-    assert first.runs == [Run(["%s"], False, [("CHECK", "a"), ("CHECK-NOT", "b")])]
-    assert second.runs == [Run(["cfg", "%s"], True, [("CHECK-NEXT", "c")])]
+    assert first.runs == [Run(["%s"], 0, [("CHECK", "a"), ("CHECK-NOT", "b")])]
+    assert second.runs == [Run(["cfg", "%s"], 1, [("CHECK-NEXT", "c")])]
 
 
 @pytest.mark.parametrize(

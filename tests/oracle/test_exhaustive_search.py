@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice, product
 
@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from known_blocks import DIFFERING, GOLDEN, LATENCIES, ONE_INIT, SAME
 from refusals import refusal_of
+from schedules import all_choices
 from thoroughness import drawn
 from warp_nodes import instructions
 from warp_nodes import timed as i
@@ -117,22 +118,14 @@ def searched(workload: BlockWorkload, configuration: SmConfiguration) -> WorstCa
 
 def every_run(workload: BlockWorkload, configuration: SmConfiguration) -> Iterator[int]:
     """The lengths of all schedules, one by one: no states, no merging, no symmetry."""
-    script: list[int] = []
-    while True:
-        counts: list[int] = []
+    for pick in all_choices():
 
-        def choose(cycle: int, core: int, eligible: tuple[int, ...], at: list[int] = counts) -> int:
-            at.append(len(eligible))
-            if len(at) > len(script):
-                script.append(0)
-            return eligible[script[len(at) - 1]]
+        def choose(
+            cycle: int, core: int, eligible: tuple[int, ...], pick: Callable[[int], int] = pick
+        ) -> int:
+            return eligible[pick(len(eligible))]
 
         yield reference_run(workload, configuration, Policy.OLDEST, choose=choose).cycles
-        while script and script[-1] == counts[len(script) - 1] - 1:
-            script.pop()
-        if not script:
-            return
-        script[-1] += 1
 
 
 @settings(max_examples=drawn(60), deadline=None)

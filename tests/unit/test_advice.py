@@ -70,27 +70,6 @@ def test_what_the_help_names_settles_it(file: Path, kernel: str, facts: str) -> 
     assert bound_file(replace(request, grid=grid, parameters=given)).answered
 
 
-def test_the_grid_comes_first_where_more_is_open(tmp_path: Path) -> None:
-    path = tmp_path / "k.ptx"
-    path.write_text(
-        """.version 8.0
-.target sm_80
-.address_size 64
-.visible .entry k(.param .u64 p)
-{
-.reg .b32 %r<6>; .reg .b64 %d<2>; .reg .pred %p<3>;
-ld.param.u64 %d1, [p]; mov.u32 %r1, 0; mov.u32 %r2, %nctaid.x;
-L: add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, %r2; @%p1 bra L;
-M: ld.global.u32 %r3, [%d1]; setp.ne.u32 %p2, %r3, 0; @%p2 bra M;
-ret;
-}
-"""
-    )
-    request = Request(str(path), block="32")
-    assert help_of(request) == "give --grid SIZE first: ptxwcet facts tells what is open then"
-    assert "--loop-bound 'M=ITERATIONS'" in help_of(replace(request, grid="5"))
-
-
 def test_a_loop_on_data_is_bounded_by_the_user_alone() -> None:
     request = Request(str(FLOW / "open.ptx"), ("chase",), "64")
     said = help_of(request)

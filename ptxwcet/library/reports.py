@@ -387,7 +387,7 @@ def sweep(
         >>> of_saxpy = variants[(variants.kernel == "saxpy") & (variants.n == 1_024_000)]
         >>> ranked = of_saxpy.dropna(subset="seconds").sort_values("seconds")
         >>> ranked[["machine", "threads", "cycles"]].head(1).values.tolist()
-        [['orin-ecrts2025-16sm', 512, 81640]]
+        [['titan-v', 512, 118082]]
     """
     if workers is not None and scheduler is not None:
         raise TypeError("sweep(): workers= is of this computer: leave it out with scheduler=")

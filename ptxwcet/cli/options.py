@@ -199,10 +199,10 @@ makespan_options = all_of(
 def refuse_idle(why: str, *names: str) -> None:
     """Raises click.UsageError for an option that is given and counts for nothing here, with why."""
     context = click.get_current_context()
-    for one in context.command.params:
-        source = context.get_parameter_source(one.name or "")
-        if one.name in names and source is ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"{one.opts[-1]} {why}")
+    for param in context.command.params:
+        source = context.get_parameter_source(param.name or "")
+        if param.name in names and source is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{param.opts[-1]} {why}")
 
 
 def refuse_idle_seed(policy: str | None, jitter: int | None) -> None:

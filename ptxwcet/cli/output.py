@@ -137,7 +137,7 @@ def _plain(data: Any) -> Any:
         case list() | tuple():
             return [_plain(one) for one in data]
         case _ if is_dataclass(data):
-            return {one.name: _plain(getattr(data, one.name)) for one in fields(data)}
+            return {field.name: _plain(getattr(data, field.name)) for field in fields(data)}
     return data
 
 

@@ -70,7 +70,7 @@ def checked(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Re
             if key not in signature.parameters:
                 if key in get_type_hints(BoundArguments):
                     raise TypeError(f"{name}() takes no {key}=: {_LEFT_OUT.get(name, _OF_SAFE)}")
-                known = [one for one in signature.parameters if one != "source"]
+                known = [parameter for parameter in signature.parameters if parameter != "source"]
                 hint = nearest(key, known).strip() or f"known: {', '.join(known)}"
                 raise TypeError(f"{name}() has no argument {key!r}: {hint}")
         try:
@@ -101,11 +101,11 @@ def _signature(function: Callable[..., object]) -> inspect.Signature:
     signature = inspect.signature(function)
     names = function.__globals__
     parameters = []
-    for one in signature.parameters.values():
-        if one.kind is not inspect.Parameter.VAR_KEYWORD:
-            parameters.append(one.replace(annotation=_evaluated(one.annotation, names)))
+    for parameter in signature.parameters.values():
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+            parameters.append(parameter.replace(annotation=_evaluated(parameter.annotation, names)))
             continue
-        (model,) = get_args(_evaluated(one.annotation, names))
+        (model,) = get_args(_evaluated(parameter.annotation, names))
         parameters += [
             inspect.Parameter(
                 key, inspect.Parameter.KEYWORD_ONLY, default=OPTIONS[key].default, annotation=kind
@@ -135,8 +135,8 @@ def _expected(function: str, key: str, value: Any) -> str | None:
 def _are_changes(values: object) -> bool:
     is_table = isinstance(values, Mapping) and bool(values) and all(map(is_text, values))
     return is_table and all(
-        is_whole(one) or is_text(one) or isinstance(one, range)
-        for one in values.values()  # type: ignore[attr-defined]
+        is_whole(value) or is_text(value) or isinstance(value, range)
+        for value in values.values()  # type: ignore[attr-defined]
     )
 
 

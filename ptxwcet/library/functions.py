@@ -159,7 +159,7 @@ def simulate(
     options = SimulationOptions(policy, seed, jitter, executed=executed)
     answer = simulate_file(request_of(source, **given), options)
     names = (one if isinstance(one, RefusedKernel) else one.prepared for one in answer.kernels)
-    require_one(answer.path, [one.kernel.readable for one in names])
+    require_one(answer.path, [name.kernel.readable for name in names])
     (simulation,) = answer.kernels
     if isinstance(simulation, RefusedKernel):
         raise PtxwcetError(simulation.diagnostics)
@@ -201,10 +201,10 @@ def cfg(source: object, **given: Unpack[PlaceArguments]) -> Cfg:
     if not any(given.get(one) for one in _OF_THE_LAUNCH):
         module = read_module(request, for_graph=True)
         kernels = kernels_to_draw(module, request.kernels)
-        require_one(request.path, [one.readable for one in kernels])
+        require_one(request.path, [kernel.readable for kernel in kernels])
         return Cfg(ControlFlow.of(inline_calls(kernels[0], module)), chosen)
     opened = open_request(request)
-    require_one(request.path, [one.readable for one in opened.kernels])
+    require_one(request.path, [kernel.readable for kernel in opened.kernels])
     (kernel,) = opened.kernels
     described = describe_kernel(kernel, opened, opened.launch_of_paths(kernel))
     return Cfg(described.flow, chosen, described.notes)

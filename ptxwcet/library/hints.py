@@ -50,12 +50,12 @@ def said_in_python(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     """Diagnostics in the words of Python."""
     return tuple(
         replace(
-            one,
-            message=in_python(one.message),
-            notes=tuple(map(in_python, one.notes)),
-            help=None if one.help is None else in_python(one.help),
+            diagnostic,
+            message=in_python(diagnostic.message),
+            notes=tuple(map(in_python, diagnostic.notes)),
+            help=None if diagnostic.help is None else in_python(diagnostic.help),
         )
-        for one in diagnostics
+        for diagnostic in diagnostics
     )
 
 

@@ -300,7 +300,7 @@ def facts(
         from ptxwcet.commands.facts.command import write_template
 
         write_template(Path(output), template.text)
-    refused = [one for row in template.refused for one in row.diagnostics]
+    refused = [diagnostic for row in template.refused for diagnostic in row.diagnostics]
     title = f"facts of {request.path}: {plural(template.questions, 'open question')}"
     return shown(replace(template, refused=()), title, attrgetter("text"), template_tables, refused)
 
@@ -337,8 +337,8 @@ def report(
     html = render_page(page)
     if output is not None:
         write_text(Path(output), html, "PW233")
-    refused = [one for row in answer.answered for one in reasons(row)]
-    refused += [one for row in answer.refused for one in row.diagnostics]
+    refused = [reason for row in answer.answered for reason in reasons(row)]
+    refused += [diagnostic for row in answer.refused for diagnostic in row.diagnostics]
     return Page(plain_name(page), html, said_in_python([*refused, *page.failures]))
 
 

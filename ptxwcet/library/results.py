@@ -97,7 +97,7 @@ class Shown(Compared, Generic[_Data]):
         return self.report, self.title, self.diagnostics
 
     def __repr__(self) -> str:
-        codes = ", ".join(dict.fromkeys(one.code for one in self.diagnostics))
+        codes = ", ".join(dict.fromkeys(diagnostic.code for diagnostic in self.diagnostics))
         return f"<{self.title}{f'; refused: {codes}' if codes else ''}>"
 
     def _repr_html_(self) -> str:
@@ -231,7 +231,7 @@ class Bound(Compared):
     @property
     def assumptions(self) -> tuple[str, ...]:
         """The keys of what it rests on (``docs/assumptions.md``)."""
-        return tuple(one.key for one in self.analysis.worst.bound.claim.assumptions)
+        return tuple(assumption.key for assumption in self.analysis.worst.bound.claim.assumptions)
 
     @property
     def launch_cycles(self) -> int | None:
@@ -255,7 +255,7 @@ class Bound(Compared):
     def launch_assumptions(self) -> tuple[str, ...]:
         """The keys of what the bound of the launch rests on."""
         claim = self._launch_claim
-        return () if claim is None else tuple(one.key for one in claim.assumptions)
+        return () if claim is None else tuple(assumption.key for assumption in claim.assumptions)
 
     @property
     def roofline(self) -> Roofline | None:
@@ -347,7 +347,7 @@ class Refused:
     @property
     def reason(self) -> str:
         """The codes of its diagnostics."""
-        return ", ".join(dict.fromkeys(one.code for one in self.diagnostics))
+        return ", ".join(dict.fromkeys(diagnostic.code for diagnostic in self.diagnostics))
 
     def __str__(self) -> str:
         return render_all(self.diagnostics)

@@ -305,7 +305,7 @@ def _of_triton(source: object, ptx: str) -> KernelNames:
     places = (
         key[0] if isinstance(key, tuple) and len(key) == 1 else key for key in constants or ()
     )
-    fixed = {order[one] if one in range(len(order)) else one for one in places}
+    fixed = {order[place] if place in range(len(order)) else place for place in places}
     if [one for one in order if one in signature] != [*signature] or not fixed <= {*order}:
         return ()
     own = {name: str(kind) for name, kind in signature.items() if name not in fixed}

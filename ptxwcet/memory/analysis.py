@@ -119,9 +119,9 @@ class KernelAccesses:
     def by_instruction(self) -> Mapping[int, Transactions]:
         """What one execution of each instruction takes, all of its accesses together."""
         found: dict[int, Transactions] = {}
-        for one in self.accesses:
-            others = found.get(one.index)
-            found[one.index] = one.most if others is None else others.plus(one.most)
+        for access in self.accesses:
+            others = found.get(access.index)
+            found[access.index] = access.most if others is None else others.plus(access.most)
         return found
 
 
@@ -153,7 +153,7 @@ def analyse_accesses(graph: FlowGraph, launch: Launch) -> KernelAccesses:
         if index in kept:
             analysed = replace(analysed, most=analysed.most._replace(kept=analysed.most.sectors))
         accesses.append(analysed)
-    names = [one.name for one in graph.kernel.parameters]
+    names = [parameter.name for parameter in graph.kernel.parameters]
     used = (lanes.pointers, lanes.aligned, lanes.given, lanes.ranged)
     return KernelAccesses(tuple(accesses), *(tuple(n for n in names if n in each) for each in used))
 
@@ -224,7 +224,7 @@ def _counted(access: Access, pattern: Pattern, there: Mask) -> tuple[Transaction
         counts["words"] = blocks_of(pattern, there, size, size)  # one address after the other
     if is_atomic and space is not Space.SHARED:
         counts["serial"] = serial_of(pattern, there, size)
-    exact = all(one.exact and len(set(one.each)) == 1 for one in counts.values())
+    exact = all(count.exact and len(set(count.each)) == 1 for count in counts.values())
     own = Transactions(**{name: one.most for name, one in counts.items()})
     most = own
     if space is Space.GENERIC:
@@ -259,7 +259,7 @@ def _of_thread(pattern: Pattern, there: Mask, size: int) -> dict[str, Count]:
     words = max(1, size // _ONE_WORD)
     if pattern.is_uniform:
         lanes = rows(there).sum(axis=1)
-        sectors = tuple(int(-(-one * _ONE_WORD // SECTOR)) * words for one in lanes)
+        sectors = tuple(int(-(-lane * _ONE_WORD // SECTOR)) * words for lane in lanes)
         lines = tuple(words for _ in lanes)
         return {
             "sectors": Count(max(sectors), True, sectors),
@@ -394,5 +394,5 @@ def _base(instruction: Instruction) -> str | None:
         return None
     if _PLAIN.fullmatch(instruction.words) is None:
         return None
-    bases = [one.base for one in instruction.operands if isinstance(one, Address)]
+    bases = [operand.base for operand in instruction.operands if isinstance(operand, Address)]
     return bases[0].name if len(bases) == 1 and isinstance(bases[0], Register) else None

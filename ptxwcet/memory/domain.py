@@ -74,7 +74,7 @@ def moved(value: Patterns, distance: int, width: int) -> Value:
     if not distance:
         return tuple(normal(pattern, width) for pattern in value)
     results = [_added(pattern, known_number(distance, width), 1) for pattern in value]
-    return joined((), tuple(normal(one, width) for one in results), width)
+    return joined((), tuple(normal(result, width) for result in results), width)
 
 
 _Result = Callable[[Term, tuple[Pattern, ...]], Pattern | None]

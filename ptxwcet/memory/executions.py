@@ -33,7 +33,7 @@ class Executions:
     """Visits of blocks on the paths of all warps of a launch. Cost: linear in the paths."""
 
     def __init__(self, pieces: Sequence[BlockPaths]) -> None:
-        self._warps = [(len(warp.warps), warp.nodes) for one in pieces for warp in one.warps]
+        self._warps = [(len(warp.warps), warp.nodes) for piece in pieces for warp in piece.warps]
         self._pieces = pieces
         self._entries: dict[int, Counter[int]] = {}
         self._outside: dict[int, Counter[int]] = {}

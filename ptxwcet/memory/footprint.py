@@ -58,7 +58,7 @@ class Footprint:
 
         shared = [self.is_shared, other.is_shared]
         runs = [self.launch_runs, other.launch_runs]
-        known = [one for one in runs if one is not None]
+        known = [run for run in runs if run is not None]
         return Footprint(
             self.block_sectors + other.block_sectors,
             self.block_lines + other.block_lines,
@@ -102,9 +102,9 @@ class Footprints:
         self._grid = launch.grid
         self._blocks = None if launch.grid is None else prod(launch.grid)
         self._forms = RunForms(graph, launch, lanes, executions)
-        self._pointers = {one.name for one in graph.kernel.parameters}
+        self._pointers = {parameter.name for parameter in graph.kernel.parameters}
         self.is_known = executions.is_known and all(
-            one.op_class is not None for one in graph.kernel.instructions
+            instruction.op_class is not None for instruction in graph.kernel.instructions
         )
         self._shapes: list[_Shape] = []
         for one in accesses.accesses if self.is_known else ():
@@ -131,7 +131,7 @@ class Footprints:
         """How many sectors some accesses of a block ask for in all, those among them that are not
         filled ``fetches`` times more.
         """
-        shapes = (one for one in self._shapes if counts(one.access))
+        shapes = (shape for shape in self._shapes if counts(shape.access))
         return sum(one.sectors + fetches * one.times * one.access.most.partial for one in shapes)
 
     def arrays(self) -> Mapping[str, Footprint]:
@@ -190,7 +190,7 @@ class Footprints:
                     if (name, number) not in bases
                 )
                 of_launch.append(_Places(places.lanes, (*places.counts, *axes), places.size))
-        most = sum(one.sectors for one in shapes), sum(one.lines for one in shapes)
+        most = sum(shape.sectors for shape in shapes), sum(shape.lines for shape in shapes)
         block, launch, shared = [0, 0], [0, 0], False
         for place, unit in enumerate((SECTOR, LINE)):
             counted = [
@@ -218,8 +218,8 @@ class Footprints:
 def sum_of(footprints: Iterable[Footprint]) -> Footprint:
     """What is touched of several arrays that have nothing in common, or are taken to have so."""
     total = Footprint()
-    for one in footprints:
-        total = total.plus(one)
+    for footprint in footprints:
+        total = total.plus(footprint)
     return total
 
 
@@ -251,10 +251,10 @@ def _units(places: Sequence[_Places], unit: int, zeros: int) -> tuple[int, bool]
     numbers, is_exact = [], True
     for residue in residues:
         sets, rest = [], 0
-        for one in places:
-            touched, left = _touched(one, unit, residue)
+        for place in places:
+            touched, left = _touched(place, unit, residue)
             if left:
-                low, high = one.ends
+                low, high = place.ends
                 rest += min(len(touched) * left, (high - low + unit - 2) // unit + 1)
             else:
                 sets.append(touched)
@@ -266,7 +266,7 @@ def _units(places: Sequence[_Places], unit: int, zeros: int) -> tuple[int, bool]
 
 def _hull(places: Sequence[_Places], unit: int) -> int:
     """How many units of bytes there are from the first access to the last, from any base."""
-    bytes_of_all = max(one.ends[1] for one in places) - min(one.ends[0] for one in places)
+    bytes_of_all = max(place.ends[1] for place in places) - min(place.ends[0] for place in places)
     return (bytes_of_all + unit - 2) // unit + 1
 
 
@@ -276,8 +276,8 @@ def _touched(places: _Places, unit: int, residue: int) -> tuple[NDArray[np.int64
     Steps of whole units move these, others the bytes.
     """
     counts = sorted(places.counts, key=lambda one: (trailing_zeros(one[0]), one[1]))
-    whole = [one for one in counts if one[0] % unit == 0]
-    parts = [one for one in counts if one[0] % unit]
+    whole = [count for count in counts if count[0] % unit == 0]
+    parts = [count for count in counts if count[0] % unit]
     found, left = places.lanes + residue, 1
     for step, most in parts:
         if len(found) * (most + 1) > _MOST_PLACES:

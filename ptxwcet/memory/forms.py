@@ -155,7 +155,7 @@ class RunForms:
         if isinstance(base, Register) and self._graph.width(base.name) != KNOWN:
             return None
         forms = self._operand(base, index)
-        return None if forms is None else tuple(one.plus(Form(address.offset)) for one in forms)
+        return None if forms is None else tuple(form.plus(Form(address.offset)) for form in forms)
 
     def alignment(self, symbols: Iterable[tuple[str, int]]) -> int:
         """The power of two that divides a sum of symbols, each times a number."""
@@ -230,7 +230,7 @@ class RunForms:
         if meant is None or not speaks_of_all(meant, instruction):
             return None
         root = meant.results[instruction.writes.index(name)]
-        sources = [self._operand(one, index) for one in meant.sources]
+        sources = [self._operand(source, index) for source in meant.sources]
         found: Forms = fold(root, partial(self._meaning, sources))
         return found
 
@@ -311,9 +311,9 @@ class RunForms:
     def _writes_alone(self, name: str, index: int) -> bool:
         """Whether nothing else in the loop around an instruction writes the register."""
         loop = self._graph.forest.innermost(self._graph.block_of(index))
-        others = (one for one in self._writers[name] if one != index)
+        others = (writer for writer in self._writers[name] if writer != index)
         return loop is not None and all(
-            self._graph.block_of(one) not in loop.body for one in others
+            self._graph.block_of(other) not in loop.body for other in others
         )
 
     def _is_before(self, one: int, other: int) -> bool:
@@ -333,10 +333,10 @@ class RunForms:
         for place, loop in enumerate(loops):
             around = loops[place + 1].body if place + 1 < len(loops) else None
             if any(
-                one not in loop.body
-                and (around is None or one in around)
-                and graph.dominators.dominates(one, loop.header)
-                for one in always
+                alway not in loop.body
+                and (around is None or alway in around)
+                and graph.dominators.dominates(alway, loop.header)
+                for alway in always
             ):
                 most = self._executions.in_an_entry(loop.id, block)
                 within = None if place else loop.id
@@ -371,7 +371,7 @@ class RunForms:
         if term.op is Op.ITE:
             return _few(given[0] + given[1])
         results = [self._result(term, each) for each in product(*given)]
-        known = [one for one in results if one is not None and _is_small(one)]
+        known = [result for result in results if result is not None and _is_small(result)]
         return _few(known) if len(known) == len(results) else None
 
     def _result(self, term: Term, args: Sequence[Form]) -> Form | None:

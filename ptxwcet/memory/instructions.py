@@ -204,7 +204,7 @@ def _texels(form: InstructionForm) -> Access:
 def _copies(instruction: Instruction) -> tuple[Access, ...]:
     """Both accesses of ``cp.async [shared], [global], size``, of as many bytes each."""
     target, source = (*_addresses(instruction), None, None)[:2]
-    sizes = [one.value for one in instruction.operands if isinstance(one, Immediate)]
+    sizes = [operand.value for operand in instruction.operands if isinstance(operand, Immediate)]
     size = int(sizes[0]) if sizes else WIDEST
     return (
         Access(

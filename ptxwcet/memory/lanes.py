@@ -251,12 +251,12 @@ class LaneAnalysis:
         meant = meaning_of(instruction, self._kernel.registers)
         values: tuple[Value, ...] = (None,) * count
         if meant is not None and speaks_of_all(meant, instruction):
-            sources = [self._operand(one) for one in meant.sources]
+            sources = [self._operand(source) for source in meant.sources]
             threads, results = len(self.there), self._results_of_terms
             values = tuple(meaning(root, sources, threads, results) for root in meant.results)
         if None not in values:
             return values
-        leaf = (one for operand in instruction.operands for one in leaves(operand))
+        leaf = (leaf for operand in instruction.operands for leaf in leaves(operand))
         read = [self._values[name] for name in instruction.reads]
         read += [self._operand(one) for one in leaf if isinstance(one, SpecialRegister)]
         alike: Value = (uniform(),) if all(map(_alike, read)) else None
@@ -396,7 +396,7 @@ def _ranks(used: _Used, needed: Sequence[int]) -> list[int]:
         elif index not in seen:
             seen.add(index)
             pending.append((index, False))
-            pending += [(one, True) for name in used[index][0] for one in writers[name]]
+            pending += [(writer, True) for name in used[index][0] for writer in writers[name]]
     return ranks
 
 
@@ -426,10 +426,10 @@ def _led_to(kernel: Kernel) -> frozenset[str]:
         if operation_of(instruction.form).name == "cvta" and "global" in instruction.modifiers:
             pointers = operands[1:2]
         elif instruction.op_class is OpClass.ASYNC_COPY or instruction.space in _OUTSIDE:
-            pointers = tuple(one.base for one in operands if isinstance(one, Address))
+            pointers = tuple(operand.base for operand in operands if isinstance(operand, Address))
         else:
             continue
-        used.update(one.name for one in pointers if isinstance(one, Register))
+        used.update(pointer.name for pointer in pointers if isinstance(pointer, Register))
     origins = origins_of_pointers(kernel, used)
     return frozenset(min(origins[name]) for name in used if len(origins[name]) == 1)
 
@@ -452,7 +452,7 @@ def _converted(kernel: Kernel) -> set[str]:
         elif operation_of(instruction.form).name == "cvta" and "global" in instruction.modifiers:
             used += [one.name for one in instruction.operands[1:2] if isinstance(one, Register)]
     own = {loaded[name] for name in used if name in loaded and times[name] == 1}
-    return own & {one.name for one in kernel.parameters}
+    return own & {parameter.name for parameter in kernel.parameters}
 
 
 def _specials(launch: Launch, threads: Lanes) -> dict[str, Value]:

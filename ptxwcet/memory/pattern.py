@@ -260,10 +260,10 @@ def _with(patterns: list[Pattern], new: Pattern, width: int) -> list[Pattern]:
     if any(map(new.same, patterns)):
         return patterns
     if new.constant is not None:
-        numbers = [one.constant for one in patterns if one.constant is not None]
+        numbers = [pattern.constant for pattern in patterns if pattern.constant is not None]
         if numbers and not _are_few([*numbers, new.constant], width):
             merged = hull((*(one for one in patterns if one.constant is not None), new), width)
-            rest = [one for one in patterns if one.constant is None]
+            rest = [pattern for pattern in patterns if pattern.constant is None]
             for pattern in merged:
                 rest = _with(rest, pattern, width)
             return rest

@@ -38,7 +38,7 @@ def cuda_parameter_names(kernel: Kernel, request: Request) -> tuple[str, ...] | 
         return tuple(one.name for one in told)
     said = dict(request.parameter_names).get(kernel.name)
     if said is not None and request.source is None:
-        own = tuple(one.name for one in kernel.parameters)
+        own = tuple(parameter.name for parameter in kernel.parameters)
         return (*said, *own[len(said) :]) if len(said) <= len(own) else None
     source = cuda_source(request)
     text = _source_of_lines(kernel) if source is None else source.text
@@ -47,7 +47,7 @@ def cuda_parameter_names(kernel: Kernel, request: Request) -> tuple[str, ...] | 
         return names
     if kernel.readable == kernel.name or not kernel.parameters:
         return None
-    return tuple(one.name.removeprefix(f"{kernel.name}_") for one in kernel.parameters)
+    return tuple(parameter.name.removeprefix(f"{kernel.name}_") for parameter in kernel.parameters)
 
 
 def cuda_names(kernel: Kernel, request: Request) -> dict[str, str]:
@@ -55,7 +55,7 @@ def cuda_names(kernel: Kernel, request: Request) -> dict[str, str]:
     name of their word; without a source as :func:`cuda_parameter_names` says.
     """
     names = cuda_parameter_names(kernel, request)
-    own = [one.name for one in kernel.parameters]
+    own = [parameter.name for parameter in kernel.parameters]
     called = {} if names is None else dict(zip(own, names, strict=True))
     fields = fields_of(kernel)
     told, text = _debug_names(kernel, request), None
@@ -63,8 +63,8 @@ def cuda_names(kernel: Kernel, request: Request) -> dict[str, str]:
     if told is None and own and kernel.name not in dict(request.parameter_names):
         source = cuda_source(request)
         text = _source_of_lines(kernel) if source is None else source.text
-    sizes, lost = [one.size_bytes for one in kernel.parameters], set[str]()
-    if text is not None and any(one.index != OF_CONSTANT for one in fields.values()):
+    sizes, lost = [parameter.size_bytes for parameter in kernel.parameters], set[str]()
+    if text is not None and any(field.index != OF_CONSTANT for field in fields.values()):
         # here: only of kernels that take a struct
         from ptxwcet.flow.facts.cuda_structs import members_of_parameters
 
@@ -110,7 +110,7 @@ def _debug_names(kernel: Kernel, request: Request) -> tuple[DebugParameter, ...]
     from ptxwcet.flow.facts.debug_names import debug_names
 
     told = debug_names(kernel.span.source.text).get(kernel.name, ())
-    sizes = [one.size_bytes for one in kernel.parameters]
+    sizes = [parameter.size_bytes for parameter in kernel.parameters]
     return told if sizes and [one.size for one in told] == sizes else None
 
 

@@ -27,7 +27,7 @@ _NAMES = {key: option.name for key, option in KEYS.items()}
 def keys_of(plan: str, rank: int | None = None, *, at_top: bool = False) -> tuple[str, ...]:
     """Returns the keys of a plan's tables, all or those of one rank, or those above its tables."""
     rows = (one for one in options_of_plan(plan) if rank in (None, one.kind.rank))
-    return tuple(one.key for one in rows if one.at_top or not at_top)
+    return tuple(row.key for row in rows if row.at_top or not at_top)
 
 
 _ALL = [KEYS[key] for key in keys_of("launch")]

@@ -70,7 +70,7 @@ def with_launch_file(
         of_bound=True,
     )
     name = launch.kernel.name
-    if request.kernels and not all(names_meant(one, (name,)) for one in request.kernels):
+    if request.kernels and not all(names_meant(kernel, (name,)) for kernel in request.kernels):
         raise _contradiction(
             f"--kernel {request.kernels[0]}", launch.place("kernel"), launch.kernel.readable
         )

@@ -308,7 +308,7 @@ def extracted(
             binary = "binary"
         said = tool_run([tool, option, "all", binary], folder).stderr
         files = sorted(Path(folder).glob(f"*.{form}"))
-        return {one.name: read(one) for one in files}, said
+        return {file.name: read(file) for file in files}, said
 
 
 def _extracted(path: str, compilation: Compilation, kernels: Sequence[str]) -> str:

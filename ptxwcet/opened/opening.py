@@ -205,7 +205,7 @@ def open_request(request: Request, module: Module | None = None) -> Opened:
     require_uses(request, has_grid=request.grid is not None or said.grid is not None)
     kernels = select_kernels(known.kernels, request.kernels, request.path)
     named = {one.name for one in (*facts.parameters, *facts.arrays) if one.kernel is None}
-    places = {one.place for one in facts.loops if one.kernel is None}
+    places = {loop.place for loop in facts.loops if loop.kernel is None}
     foreign: frozenset[tuple[str, str | Place]] = foreign_names(request, kernels, named)
     if places and len(kernels) > 1:
         elsewhere = what_others_have(_loops_of(known, kernels, places))
@@ -370,7 +370,7 @@ def select_kernels(kernels: Sequence[Kernel], names: Sequence[str], path: str) -
     A name is that of the PTX, or else what people call kernels whose names are mangled.
     """
     bodies = [kernel for kernel in kernels if kernel.has_body]
-    meant = {name: names_meant(name, (one.name for one in bodies)) for name in names}
+    meant = {name: names_meant(name, (body.name for body in bodies)) for name in names}
     missing = [name for name, found in meant.items() if not found]
     if missing or not bodies:
         listed = ", ".join(kernel.readable for kernel in bodies) or "none"
@@ -406,7 +406,7 @@ def _parsed(
 ) -> Module:
     # texts, not digests of them: a file may be another one when it is read again; names of files
     # are shown as they are from the folder
-    sources = [SourceFile(*one) for one in files]
+    sources = [SourceFile(*file) for file in files]
     written = sources.pop(0) if is_made else None
     sources[0] = replace(sources[0], made_of=written, how=how)
     return read_program(*sources, is_code=is_code)

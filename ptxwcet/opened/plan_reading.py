@@ -195,8 +195,8 @@ class PlanProblems:
                 place = place or locate_table(self.file, self._table, number)
                 whose = f"{self._table} {number + 1}: "
                 self._problems += [
-                    replace(one, message=whose + one.message, span=place)
-                    for one in error.diagnostics
+                    replace(diagnostic, message=whose + diagnostic.message, span=place)
+                    for diagnostic in error.diagnostics
                 ]
         is_code = making[2] and not is_no_ptx(path)
         return Request(path, text=self._made[asked], is_code=is_code)

@@ -62,7 +62,7 @@ class Request:
     how: str = ""
 
 
-_FIELDS, _OF_THE_GPU = ({one.name for one in fields(of)} for of in (Request, GridWishes))
+_FIELDS, _OF_THE_GPU = ({field.name for field in fields(of)} for of in (Request, GridWishes))
 _READ = {
     name: (option.field, option.field in _OF_THE_GPU, option.kind.read)
     for name, option in OPTIONS.items()

@@ -146,7 +146,7 @@ def local_memory(kernel: Kernel) -> Spills:
 
 def _names_dynamic(kernel: Kernel, module: Module) -> bool:
     """Whether the kernel names shared memory whose size the launch sets."""
-    named = {name for one in kernel.instructions for name in one.names}
+    named = {name for instruction in kernel.instructions for name in instruction.names}
     variables = (*module.variables, *kernel.variables)
     return any(
         one.space == "shared" and not one.size_bytes and one.name in named for one in variables

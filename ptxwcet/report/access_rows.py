@@ -122,10 +122,10 @@ def access_rows(
 def grouped_accesses(accesses: Sequence[AccessRow]) -> list[list[AccessRow]]:
     """Accesses that are alike together; those that pay most of the bound first."""
     groups: dict[tuple[object, ...], list[AccessRow]] = {}
-    for one in accesses:
-        what = (one.place, one.space, one.purpose, one.bytes)
-        key = (*what, one.most, one.least, one.exact, one.reason)
-        groups.setdefault(key, []).append(one)
+    for access in accesses:
+        what = (access.place, access.space, access.purpose, access.bytes)
+        key = (*what, access.most, access.least, access.exact, access.reason)
+        groups.setdefault(key, []).append(access)
     return sorted(groups.values(), key=_importance)
 
 
@@ -148,7 +148,7 @@ _KINDS = {
 
 
 def _importance(rows: Sequence[AccessRow]) -> tuple[float, float, int]:
-    share = sum(one.share_percent or 0 for one in rows)
+    share = sum(row.share_percent or 0 for row in rows)
     return -share, -rows[0].excess, rows[0].ptx_line
 
 

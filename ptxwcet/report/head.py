@@ -204,7 +204,7 @@ def internal_errors(answer: Answer[Any], rows: Iterable[object]) -> list[Diagnos
 
 def refusals(answer: Answer[Any], rows: Iterable[object]) -> list[Diagnostic]:
     """Why kernels of an answer are refused, and then the internal errors of its report."""
-    said = [one for refused in answer.refused for one in refused.diagnostics]
+    said = [diagnostic for refused in answer.refused for diagnostic in refused.diagnostics]
     return said + internal_errors(answer, rows)
 
 
@@ -264,7 +264,7 @@ def row_like(row: type[Row], *sources: object, **others: Any) -> Row:
     """
     values = dict(others)
     for field in fields(row):  # type: ignore[arg-type]
-        source = next((one for one in sources if hasattr(one, field.name)), None)
+        source = next((source for source in sources if hasattr(source, field.name)), None)
         if field.name not in others and source is not None:
             values[field.name] = getattr(source, field.name)
     return row(**{name: _plain(value) for name, value in values.items()})

@@ -96,7 +96,9 @@ def _tuple(arguments: tuple[Any, ...], data: Any, place: str) -> tuple[Any, ...]
 def _alternative(kinds: tuple[Any, ...], data: Any) -> Any:
     """The type that the data are meant to have: objects name theirs by their ``status``."""
     if isinstance(data, dict):
-        models = [one for one in kinds if dataclasses.is_dataclass(one)]
-        meant = (one for one in models if data.get("status") in get_args(_hints(one).get("status")))  # type: ignore[arg-type]
+        models = [kind for kind in kinds if dataclasses.is_dataclass(kind)]
+        meant = (
+            model for model in models if data.get("status") in get_args(_hints(model).get("status"))
+        )  # type: ignore[arg-type]
         return next(meant, models[0] if models else kinds[0])
-    return next((one for one in kinds if type(data) is one), kinds[0])
+    return next((kind for kind in kinds if type(data) is kind), kinds[0])

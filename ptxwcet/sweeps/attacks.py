@@ -142,7 +142,7 @@ def attack_paths(seed: int) -> Seen:
             seen.violations += 1
             first = attacked.diagnostics[0]
             title = f"kernel {number}: {first.message}"
-            lines = tuple(str(one.message) for one in attacked.diagnostics)
+            lines = tuple(str(diagnostic.message) for diagnostic in attacked.diagnostics)
             seen.witnesses.append(Witness(first.code, title, lines, attacked.shrunk()))
     return seen
 
@@ -208,7 +208,7 @@ def read_attack_file(path: Path) -> AttackFile:
     attacks = getattr(module, "ATTACKS", None)
     if not isinstance(attacks, tuple | list) or not attacks:
         raise _unusable(path, "it defines no ATTACKS")
-    strange = [one for one in attacks if not isinstance(one, Attack)]
+    strange = [attack for attack in attacks if not isinstance(attack, Attack)]
     if strange:
         what = type(strange[0]).__name__
         raise _unusable(path, f"ATTACKS holds a {what}: it is a tuple of Attack")
@@ -226,7 +226,7 @@ def attack_unit(payload: Mapping[str, Any], _: Mapping[str, bytes]) -> dict[str,
         attacks = ATTACKS if file is None else _attacks_of(Path(file), payload["file_sha256"])
     except PtxwcetError as error:
         return {"other": str(error.diagnostics[0].message)}
-    (attack,) = (one for one in attacks if one.name == payload["attack"])
+    (attack,) = (attack for attack in attacks if attack.name == payload["attack"])
     seen: Seen = attack.unit(payload["seed"])
     return {
         "seen": seen_to_json(seen),
@@ -270,9 +270,9 @@ def _digest(path: Path, sources: object) -> str:
         place = path.parent / source
         if not place.exists():
             raise _unusable(path, f"its source '{source}' is not there")
-        for one in _files(place):
-            name = f"{source}/{one.relative_to(place).as_posix()}"
-            whole.update(f"\n{name} {hashlib.sha256(one.read_bytes()).hexdigest()}".encode())
+        for file in _files(place):
+            name = f"{source}/{file.relative_to(place).as_posix()}"
+            whole.update(f"\n{name} {hashlib.sha256(file.read_bytes()).hexdigest()}".encode())
     return whole.hexdigest()
 
 

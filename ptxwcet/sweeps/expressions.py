@@ -331,7 +331,7 @@ class _Builder:
             case ast.BoolOp(op=op, values=operands):
                 conditions = [self.condition(operand) for operand in operands]
                 together = all if isinstance(op, ast.And) else any
-                return lambda values: together(one(values) for one in conditions)
+                return lambda values: together(condition(values) for condition in conditions)
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 inner = self.condition(operand)
                 return lambda values: not inner(values)

@@ -48,7 +48,7 @@ class Choice:
         """The axes that it names. Cost: linear in its values."""
         if not self.has_templates:
             return frozenset()
-        templates = (one for one in self.elements if isinstance(one, Template))
+        templates = (element for element in self.elements if isinstance(element, Template))
         return frozenset(name for template in templates for name in template.names)
 
     def values(self, axes: Values) -> Sequence[Value]:
@@ -91,9 +91,9 @@ class Sources:
         if code not in self.kernels:
             try:
                 request = self.made[code]
-                kernels = [one for one in read_module(request).kernels if one.has_body]
-                self.kernels[code] = tuple(one.name for one in kernels)
-                for one in (one for one in kernels if not isinstance(one, UnreadKernel)):
+                kernels = [kernel for kernel in read_module(request).kernels if kernel.has_body]
+                self.kernels[code] = tuple(kernel.name for kernel in kernels)
+                for one in (kernel for kernel in kernels if not isinstance(kernel, UnreadKernel)):
                     known = [(str(each.index), each.name) for each in one.parameters]
                     called = cuda_parameter_names(one, request) or ()
                     self.names[code, one.name] = frozenset(chain(called, *known))
@@ -107,7 +107,7 @@ class Sources:
         self.looked_up.update((code, place) for place in new)
         if new and self.kernels_of(code) is not None:
             module = read_module(self.made[code])
-            bodies = [one for one in module.kernels if one.has_body]
+            bodies = [kernel for kernel in module.kernels if kernel.has_body]
             for kernel, found in loops_named(module, bodies, new).items():
                 self.loops.setdefault((code, kernel), set()).update(found)
 
@@ -121,7 +121,7 @@ class Sources:
         """The parameters, or places of loops, that others of the kernels have, not this one."""
         code, _, kernel = subject
         own = held.get((code, kernel or ""), frozenset(names))
-        known = [held.get((code, one or ""), ()) for one in others]
+        known = [held.get((code, other or ""), ()) for other in others]
         return frozenset(names).intersection(frozenset().union(*known)).difference(own)
 
     def has_kernel(self, code: Code, name: str) -> bool:
@@ -325,7 +325,7 @@ class SweepTable:
                     keys[LINK] = self.link
                     bounds = {place: next(taken) for place in loops}
                     keys["loop_bounds"] = {
-                        one: bounds[one] for one in loops if one not in elsewhere
+                        loop: bounds[loop] for loop in loops if loop not in elsewhere
                     }
                     latency, machine, (method, policy) = taken
                     code, launch, kernel = subject

@@ -55,7 +55,7 @@ def annotate_phases(warp: int, form: str, **given: Any) -> int:
         for one in alone:
             if one.phases is None and not is_quiet():
                 echo(f"kernel {one.readable}, warp {one.warp}: {_NO_PHASES}", err=True)
-    diagnostics += [one for refused in answer.refused for one in refused.diagnostics]
+    diagnostics += [diagnostic for refused in answer.refused for diagnostic in refused.diagnostics]
     return finish(diagnostics, is_partial=bool(answer.answered))
 
 
@@ -110,10 +110,10 @@ def _table(rows: Sequence[_WarpAlone]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("kernel", "warp", "phase", "start", "cycles", "repeats"))
-    for one in rows:
-        for phase, repeats in _flat(one.phases or (), ()):
+    for row in rows:
+        for phase, repeats in _flat(row.phases or (), ()):
             cells = (phase.kind.value, phase.start, phase.duration, " ".join(repeats))
-            writer.writerow((one.readable, one.warp, *cells))
+            writer.writerow((row.readable, row.warp, *cells))
     return text.getvalue()
 
 

@@ -171,7 +171,7 @@ def _annotated(
     paid = bounded.explained.paid
     totals = {index: one.total for index, one in paid.items()}
     listing = build_listing(bounded.kernel, totals, files)
-    at_hand = tuple(one for one in listing.sources if one.lines)
+    at_hand = tuple(source for source in listing.sources if source.lines)
     is_source = bool(at_hand) and not wants_ptx
     shown = at_hand if is_source else listing.code
     bound = bounded_row(None, None, bounded.analysis)
@@ -184,7 +184,7 @@ def _annotated(
     return AnnotatedKernel(
         bound,
         SOURCE if is_source else PTX,
-        () if wants_ptx else tuple(one.name for one in listing.sources if not one.lines),
+        () if wants_ptx else tuple(source.name for source in listing.sources if not source.lines),
         tuple(AnnotatedFile(*one) for one in listed if one[1] or not only),
         (
             *_rest(sums, (every if asked is None else every & asked) - named),

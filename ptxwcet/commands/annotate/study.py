@@ -104,7 +104,7 @@ def find_regions(kernel: Kernel, places: Sequence[str]) -> Regions:
 
 def _marked(kernel: Kernel) -> dict[str, tuple[int, ...]]:
     found: dict[str, dict[int, None]] = {}
-    for source in dict.fromkeys(one.span.source for one in kernel.instructions):
+    for source in dict.fromkeys(instruction.span.source for instruction in kernel.instructions):
         by_start = [
             (one.start, index)
             for index, one in enumerate(kernel.instructions)
@@ -162,7 +162,7 @@ def _of_lines(kernel: Kernel, place: str, marked: Iterable[str]) -> tuple[int, .
 
     found = tuple(i for i, one in enumerate(kernel.instructions) if is_there(one))
     if not found:
-        has_lines = any(one.location is not None for one in kernel.instructions)
+        has_lines = any(instruction.location is not None for instruction in kernel.instructions)
         why = "" if has_lines else ", as its code names no lines of a source"
         raise _no_place(kernel, f"no instruction is of the lines {place}{why}")
     return found

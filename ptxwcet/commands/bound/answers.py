@@ -61,7 +61,7 @@ class KeptAnswer:
         """Whether another run would say the same: no internal error, no lack of memory."""
         if not isinstance(self.answer, Refused):
             return True
-        return _PASSING.isdisjoint(one.code for one in self.answer.diagnostics)
+        return _PASSING.isdisjoint(diagnostic.code for diagnostic in self.answer.diagnostics)
 
     def to_json(self) -> dict[str, Any]:
         """The answer as plain data; :meth:`from_json` reads it back."""
@@ -163,13 +163,13 @@ def summarise(request: Request, kept: KeptAnswer) -> Summary:
         )
     block, launch, clock = answer.bound_cycles, answer.launch, kept.clock_mhz
     head = (answer.kernel, answer.readable, kept.memory_latency_cycles, _size(answer.block))
-    keys = {one.key for one in answer.assumptions}
+    keys = {assumption.key for assumption in answer.assumptions}
     if answer.grid is None:
         cycles, guarantee = block, answer.guarantee
     elif launch is not None:
         cycles = launch.cycles
         guarantee = max((answer.guarantee, launch.guarantee), key=lambda one: Guarantee(one).rank)
-        keys |= {one.key for one in launch.assumptions}
+        keys |= {assumption.key for assumption in launch.assumptions}
     else:
         cycles, guarantee = 0, answer.guarantee
     unbounded = (None if answer.grid is None else _size(answer.grid), "refused")

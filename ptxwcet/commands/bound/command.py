@@ -118,7 +118,7 @@ def bound(
                 raise
             shown.append(_Shown(None, "", error.diagnostics, is_partial=False))
     _show(shown, is_json=form == "json")
-    diagnostics = [one for row in shown for one in row.diagnostics]
+    diagnostics = [diagnostic for row in shown for diagnostic in row.diagnostics]
     return finish(diagnostics, is_partial=any(row.is_partial for row in shown))
 
 

@@ -117,7 +117,7 @@ def explanation_row(
         _paid_rows(
             PaidRow, paid, partial(code_place, kernel), lambda i: ptx_text(kernel, i), cycles
         ),
-        tuple(_section_row(analysis, one, by_line(one)) for one in explained.sections),
+        tuple(_section_row(analysis, section, by_line(section)) for section in explained.sections),
         access_rows(
             kernel,
             kernel_accesses(kernel, analysis.launch),

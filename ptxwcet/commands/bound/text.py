@@ -323,7 +323,7 @@ def _by_weight(kernel: BoundedKernel) -> list[LoopRow]:
 def _next_step(kernel: BoundedKernel) -> str:
     """What is worth doing with this bound."""
     stated = [loop.block for loop in kernel.loops if loop.origin == _USER]
-    is_code = any(one.key == MACHINE_CODE_IS_EXECUTED for one in kernel.assumptions)
+    is_code = any(assumption.key == MACHINE_CODE_IS_EXECUTED for assumption in kernel.assumptions)
     if stated and not is_code:  # which nothing here executes
         blocks = ", ".join(stated[:_MOST_LOOPS])
         return (

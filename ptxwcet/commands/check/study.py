@@ -153,7 +153,7 @@ class _Reader:
 
     def _jobs_of(self, number: int, table: Mapping[str, Any]) -> Iterator[CheckJob]:
         files = self._files_of(number, table)
-        is_code, paths = table.get(MACHINE_CODE, False), (one.path for one in files)
+        is_code, paths = table.get(MACHINE_CODE, False), (file.path for file in files)
         self._problems.require_use_of_making(paths, number, is_code=is_code)
         names = self._kernels_of(number, table, files)
         self._require_beside(number, table)

@@ -96,7 +96,7 @@ def _result(
     place = _place(problem)
     own = plan if place is None else _location(*place)
     # the same while lines move and cycles change: what is wrong with which check
-    earlier = [one.code for one in check.problems[:number]].count(problem.code)
+    earlier = [problem.code for problem in check.problems[:number]].count(problem.code)
     key = "\n".join((problem.code, str(earlier), check.file, check.name)).encode("utf-8", "replace")
     return {
         "ruleId": problem.code,
@@ -164,7 +164,7 @@ def github_commands(report: CheckReport) -> str:
 
     Problems without a place in an input are shown at their check in the plan.
     """
-    lines = [_command(report, row, one) for row in report.checks for one in row.problems]
+    lines = [_command(report, row, problem) for row in report.checks for problem in row.problems]
     return "\n".join([*lines, summary(report)]) + "\n"
 
 

@@ -188,9 +188,9 @@ def _no_number(text: str) -> None:
 
 def results_of(report: Report) -> Iterator[Result]:
     """The kernels of a report of the main job."""
-    for one in report.kernels:
-        launch = "" if isinstance(one, Refused) else _launch_text(one)
-        yield Result(report.file, report.machine.name, launch, one)
+    for kernel in report.kernels:
+        launch = "" if isinstance(kernel, Refused) else _launch_text(kernel)
+        yield Result(report.file, report.machine.name, launch, kernel)
 
 
 def _launch_text(row: BoundedKernel) -> str:
@@ -344,7 +344,7 @@ def _bounds(row: BoundedKernel | Refused) -> dict[str, int | str | None]:
     found: dict[str, int | str | None] = {"block": row.bound_cycles}
     if row.launch is not None:
         found["launch"] = row.launch.cycles
-    return found | {f"method {one.method}": one.cycles for one in row.bounds}
+    return found | {f"method {bound.method}": bound.cycles for bound in row.bounds}
 
 
 def _launch_parts(kernel: BoundedKernel | Refused) -> dict[str, int | str | None]:
@@ -371,7 +371,7 @@ def _assumptions(row: BoundedKernel | Refused) -> dict[str, int | str | None]:
 
 
 def _states(of: str, rows: Iterable[AssumptionRow]) -> dict[str, int | str | None]:
-    return {f"{one.key} (of the {of})": one.state for one in rows}
+    return {f"{row.key} (of the {of})": row.state for row in rows}
 
 
 def _lines(row: BoundedKernel | Refused) -> dict[str, int | str | None]:

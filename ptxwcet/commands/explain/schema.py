@@ -77,7 +77,7 @@ def _reference(model: Any, definitions: dict[str, Any]) -> dict[str, Any]:
         definitions[name] = {
             "type": "object",
             "description": " ".join((inspect.getdoc(model) or "").split()),
-            "properties": {one: _schema(hints[one], definitions) for one in names},
+            "properties": {name: _schema(hints[name], definitions) for name in names},
             "required": names,
             "additionalProperties": False,
         }
@@ -93,7 +93,7 @@ def _schema(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
         case None if kind in _PLAIN:
             return {"type": _PLAIN[kind]}
         case found if found in (types.UnionType, Union):
-            return {"anyOf": [_schema(one, definitions) for one in arguments]}
+            return {"anyOf": [_schema(argument, definitions) for argument in arguments]}
         case found if found is Literal:
             return {"enum": list(arguments)}
         case found if found is Annotated:  # a string, and all that it may be
@@ -106,7 +106,7 @@ def _schema(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
             return {"type": "array", "items": _schema(arguments[0], definitions)}
         case found if found is tuple:
             size = len(arguments)
-            items = [_schema(one, definitions) for one in arguments]
+            items = [_schema(argument, definitions) for argument in arguments]
             return {"type": "array", "prefixItems": items, "minItems": size, "maxItems": size}
         case found if found is not None and issubclass(found, Mapping):
             return {"type": "object", "additionalProperties": _schema(arguments[1], definitions)}

@@ -192,7 +192,7 @@ class _Page(OnFlow):
         if own == most > 1:
             yield f"# It seems to be unrolled by {own}: then an iteration is {own} of the source"
         elif own < most:
-            main = next(one for one in self.forest.loops if steps.get(one.id) == most)
+            main = next(loop for loop in self.forest.loops if steps.get(loop.id) == most)
             label = self.cfg.name(main.header)
             yield f"# It seems to be the rest of the loop at {label}, which is unrolled by {most}:"
             yield f"# then as a rule at most {most - 1}"

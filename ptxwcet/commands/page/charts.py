@@ -166,7 +166,7 @@ def _ticks(end: int, scale: float, left: float, top: float, bottom: float) -> li
     """Lines at round cycles, with their numbers; none so far right that it would be cut off."""
     steps = (factor * 10**power for power in range(20) for factor in (1, 2, 5))
     most = int(end * scale) // (20 + 7 * len(f"{end:,}"))
-    step = next((one for one in steps if end <= most * one), end)
+    step = next((step for step in steps if end <= most * step), end)
     parts = []
     for cycle in range(0, end + 1, step):
         x = left + scale * cycle

@@ -51,8 +51,8 @@ def report(output: Path, draws_runs: bool, **given: Any) -> int:
     made = Made(command_line(), page_time(), files_of(request, answer))
     page = build_page(answer, request.source, made)
     write_text(output, render_page(page), "PW233")
-    refused = [one for row in answer.answered for one in reasons(row)]
-    refused += [one for row in answer.refused for one in row.diagnostics]
-    bounded = sum(one.bounded is not None for one in page.kernels)
+    refused = [reason for row in answer.answered for reason in reasons(row)]
+    refused += [diagnostic for row in answer.refused for diagnostic in row.diagnostics]
+    bounded = sum(kernel.bounded is not None for kernel in page.kernels)
     echo(f"{output}: {bounded} of {len(answer.kernels)} kernels bounded")
     return finish([*refused, *page.failures], is_partial=bool(bounded))

@@ -175,13 +175,13 @@ def _kernel(
 
 def _why(reasons: Reasons) -> str:
     """Why something is not there, in a line."""
-    return "; ".join(f"[{one.code}] {one.message}" for one in reasons) or "not asked for"
+    return "; ".join(f"[{reason.code}] {reason.message}" for reason in reasons) or "not asked for"
 
 
 def _bars(bounded: BoundedKernel) -> tuple[Bar, ...]:
     """The sections of the bound; of many, those that end at one barrier together."""
     assert bounded.explanation is not None
-    bars = [_bar(one) for one in bounded.explanation.sections]
+    bars = [_bar(section) for section in bounded.explanation.sections]
     if len(bars) <= _MOST_BARS:
         return tuple(bars)
     by_end: dict[str, list[Bar]] = {}
@@ -193,8 +193,8 @@ def _bars(bounded: BoundedKernel) -> tuple[Bar, ...]:
 
 
 def _merged(label: str, bars: Sequence[Bar]) -> Bar:
-    columns = zip(*(one.cycles for one in bars), strict=True)
-    return Bar(label, sum(one.times for one in bars), tuple(map(sum, columns)))
+    columns = zip(*(bar.cycles for bar in bars), strict=True)
+    return Bar(label, sum(bar.times for bar in bars), tuple(map(sum, columns)))
 
 
 def _bar(section: PaidSectionRow) -> Bar:
@@ -264,5 +264,5 @@ def _flat(items: Sequence[Phase | PhaseRepeat], offset: int) -> Iterator[PhaseBa
 
 def plain_name(page: Page) -> str:
     """The title of the page: the first of its kernels."""
-    names = [one.readable for one in page.kernels]
+    names = [kernel.readable for kernel in page.kernels]
     return f"{', '.join(names[:3])}{' and more' * (len(names) > 3)}: bound"

@@ -176,7 +176,7 @@ def worst_edges(row: KernelAnalysis) -> frozenset[Edge]:
     for warp in row.worst.paths.warps:
         for number, jumps in visits(warp.nodes):
             block = BlockId(number)
-            taken |= {(block, one) for one in _followers(cfg, block, jumps)}
+            taken |= {(block, follower) for follower in _followers(cfg, block, jumps)}
     return frozenset(taken)
 
 
@@ -246,7 +246,7 @@ def curve_over_warps(bound: KernelAnalysis, *, draws_runs: bool) -> Curve:
 
     total = whole.workload.warp_count
     counts = [1 << power for power in range(total.bit_length()) if 1 << power < total]
-    if any(has_join(one.program.body) for one in whole.workload.classes):
+    if any(has_join(op_class.program.body) for op_class in whole.workload.classes):
         counts = []  # a part of the warps would wait for the others
     return _curve((*counts, total), at, draws_runs=draws_runs)
 
@@ -282,8 +282,8 @@ def curve_over_latency(
 def first_warps(workload: BlockWorkload, count: int) -> BlockWorkload:
     """The warps with the lowest numbers of a block, each with its program."""
     kept = (
-        WarpClass(one.program, tuple(warp for warp in one.warps if warp < count))
-        for one in workload.classes
+        WarpClass(op_class.program, tuple(warp for warp in op_class.warps if warp < count))
+        for op_class in workload.classes
     )
     return replace(workload, classes=tuple(one for one in kept if one.warps))
 

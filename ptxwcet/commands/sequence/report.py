@@ -54,11 +54,11 @@ class SequenceReport(MachineHead):
 def build_sequence_report(bound: SequenceBound) -> SequenceReport:
     """The report of a sequence; deterministic for equal input."""
     claim = bound.claim
-    rows = tuple(one.row for one in bound.launches)
+    rows = tuple(launch.row for launch in bound.launches)
     head = Answer(bound.path, file_digest(bound.path), bound.machine, rows)
     return SequenceReport(
         *machine_head(head),
-        tuple(_row(one, claim.cycles) for one in bound.launches),
+        tuple(_row(launch, claim.cycles) for launch in bound.launches),
         claim.cycles,
         microseconds_of(claim.cycles, bound.machine.clock_mhz),
         claim.guarantee.value,

@@ -114,17 +114,17 @@ def bound_sequence(
 
 
 def _sum(launches: list[BoundedLaunch]) -> TimingClaim:
-    claims = [one.bound.claim for one in launches]
+    claims = [launch.bound.claim for launch in launches]
     assumptions = dict.fromkeys(each for claim in claims for each in claim.assumptions)
     if len(launches) > 1 or launches[0].times > 1:
         assumptions[IN_ORDER] = None
-        told = [one.row.kernel for one in launches if _orders_launches(one.row.kernel)]
+        told = [launch.row.kernel for launch in launches if _orders_launches(launch.row.kernel)]
         if told:
             text = _NOT_EARLY.format(", ".join(dict.fromkeys(one.readable for one in told)))
             state = AssumptionState.ASSUMED
             assumptions[Assumption("no-programmatic-launch", text, state, "one stream")] = None
     return TimingClaim(
-        sum(one.times * one.bound.claim.cycles for one in launches),
+        sum(launch.times * launch.bound.claim.cycles for launch in launches),
         Guarantee.weakest(claim.guarantee for claim in claims),
         METHOD,
         tuple(assumptions),

@@ -42,7 +42,7 @@ def _simulated(kernel: SimulatedKernel, others: Sequence[SimulatedKernel | Refus
         _run_line(kernel),
     ]
     if others:
-        lines += (_run_line(one) for one in others if isinstance(one, SimulatedKernel))
+        lines += (_run_line(other) for other in others if isinstance(other, SimulatedKernel))
         return "\n".join(
             [*lines, "", "next       --policy NAME shows where the cycles of one went"]
         )

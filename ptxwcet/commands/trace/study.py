@@ -143,7 +143,7 @@ def _launch_of(request: Request, module: Module) -> tuple[LaunchFile, Launch]:
     facts = opened.launch_not_bounded(kernel)
     if others or facts.grid is None:
         message = "a trace is of one kernel and all blocks of its grid"
-        names = ", ".join(one.readable for one in opened.kernels)
+        names = ", ".join(kernel.readable for kernel in opened.kernels)
         raise PtxwcetError.of("PW427", message, help=f"give --grid SIZE, and -k for one of {names}")
     said = SourceFile(request.path, "")
     return LaunchFile(said, kernel, facts.block, facts.grid, {}, (), (), ()), facts

@@ -70,7 +70,7 @@ def bound_variants(request: Request, changes: Sequence[str]) -> Answer[BoundVari
     (PW325, or for input that concerns no single kernel). Cost: a bound for each machine.
     """
     machine = load_machine(request.machine, request.memory_latency_cycles)
-    machines = dict(one for text in changes for one in _variants(text, machine, request))
+    machines = dict(variant for text in changes for variant in _variants(text, machine, request))
     if len(machines) > MOST_VARIANTS:
         raise _refused(f"{len(machines)} machines are more than {MOST_VARIANTS}")
     opened, wishes = open_request(request), Wishes(request)
@@ -112,7 +112,7 @@ def _variants(text: str, machine: Machine, request: Request) -> Iterator[tuple[s
             yield f"{what}.{figure}={number}", load_machine(request.machine, number)
         return
     classes = [one for one in OpClass if f"_{what}_" in f"_{one.value}_"]
-    timed = [one for one in classes if isinstance(machine.timings[one], OpTiming)]
+    timed = [op_class for op_class in classes if isinstance(machine.timings[op_class], OpTiming)]
     if not timed:
         reason = "is refused by the machine" if classes else "is no op class, nor a part of one"
         words = {part for one in OpClass for part in (one.value, *one.value.split("_"))}
@@ -134,15 +134,15 @@ def _numbers(text: str, first: int, last: str | None, step: str | None) -> list[
 
 def _changed(machine: Machine, classes: Sequence[OpClass], figure: str, number: int) -> Machine:
     timings = dict(machine.timings)
-    for one in classes:
-        timing = timings[one]
+    for op_class in classes:
+        timing = timings[op_class]
         assert isinstance(timing, OpTiming)
         if figure == "latency":
             forms = tuple((name, (own, number)) for name, (own, _) in timing.forms)
-            timings[one] = replace(timing, latency_cycles=number, readers=(), forms=forms)
+            timings[op_class] = replace(timing, latency_cycles=number, readers=(), forms=forms)
         else:
             forms = tuple((name, (number, own)) for name, (_, own) in timing.forms)
-            timings[one] = replace(timing, initiation_cycles=number, forms=forms)
+            timings[op_class] = replace(timing, initiation_cycles=number, forms=forms)
     return replace(machine, timings=timings)
 
 

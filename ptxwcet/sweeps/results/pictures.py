@@ -81,7 +81,7 @@ def draw_pictures(report: SweepReport) -> tuple[Picture, ...]:
 
 def write_pictures(pictures: Sequence[Picture], path: Path) -> None:
     """Writes the pictures, whose names begin as the path says. Raises PtxwcetError (PW709)."""
-    rows = ((file_name(one.name), f"{one.kind}-#", one.bytes) for one in pictures)
+    rows = ((file_name(picture.name), f"{picture.kind}-#", picture.bytes) for picture in pictures)
     write_files(rows, path)
 
 
@@ -227,7 +227,7 @@ def draw_shares(report: SweepReport, column: ColumnShares) -> Figure:
             axes.bar(places, shares, width=0.72, bottom=base, color=colour, label=plain(code))
             base = [low + share for low, share in zip(base, shares, strict=True)]
     step = -(-len(column.values) // _MOST_LABELS)
-    labels = [plain(value_text(one.value), 20) for one in column.values][::step]
+    labels = [plain(value_text(value.value), 20) for value in column.values][::step]
     is_long = len(labels) * (max(map(len, labels)) + 2) > 56
     axes.set_xticks(places[::step], labels, rotation=30 if is_long else 0)
     if is_long:

@@ -169,7 +169,7 @@ def _machine(machine: MachineRanking) -> Iterator[str]:
     if more := more_text(machine):
         yield ""
         yield f"  {more}"
-    if len({(one.of, one.guarantee, one.policy) for one in machine.rankings}) > 1:
+    if len({(ranking.of, ranking.guarantee, ranking.policy) for ranking in machine.rankings}) > 1:
         yield "  Bounds of different guarantee, of launches and blocks, for one policy and for all,"
         yield "  are not ranked together."
 
@@ -195,10 +195,10 @@ def _comparisons(comparisons: Sequence[Comparison]) -> Iterator[str]:
     if comparisons:
         yield ""
         yield "MACHINES   compared by rank and by time, not by cycles"
-    for one in comparisons:
-        yield f"  {pair_text(one)}"
-        yield f"    {comparison_text(one)}"
-        yield from (f"    {elsewhere_text(best)}" for best in one.best)
+    for comparison in comparisons:
+        yield f"  {pair_text(comparison)}"
+        yield f"    {comparison_text(comparison)}"
+        yield from (f"    {elsewhere_text(best)}" for best in comparison.best)
 
 
 def pair_text(one: Comparison) -> str:

@@ -132,7 +132,7 @@ class CommandGroup(Command, CommandTree):
         return f"{self.name} "
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        """How the command itself is used."""
+        """Returns how the command itself is used."""
         return click.Command.collect_usage_pieces(self, ctx)
 
 

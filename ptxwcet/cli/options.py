@@ -55,7 +55,7 @@ def completed(words: Callable[[], Iterable[str]]) -> Callable[..., list[Completi
 def _complete_kernels(
     context: click.Context, _: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """The kernels of the FILE or FILES that stand before, by their names in the PTX."""
+    """Returns the kernels of the FILE or FILES that stand before, by their names in the PTX."""
     given = context.params.get("file") or context.params.get("files")
     found: list[str] = []
     # an option without its value leaves the words before it unread
@@ -76,7 +76,7 @@ FILES: Option = click.argument("files", type=PTX_FILES, nargs=-1, required=True)
 
 
 def _checked_size(_: click.Context, option: click.Parameter, text: str | None) -> str | None:
-    """The size as it is given, if it is one: no file is read for a mistake (PW210)."""
+    """Returns the size as it is given, if it is one: no file is read for a mistake (PW210)."""
     if text is not None and option.name is not None:
         parse_dim3(text, option.name)
     return text
@@ -215,7 +215,7 @@ def refuse_idle_seed(policy: str | None, jitter: int | None) -> None:
 
 
 def policy(help_text: str = _POLICIES, **changes: Any) -> Option:
-    """The warp scheduler of a simulated machine, or the known one of a bound."""
+    """Returns the warp scheduler of a simulated machine, or the known one of a bound."""
     complete = completed(lambda: [one.value for one in Policy])
     return option("policy", help_text, shell_complete=complete, **changes)
 

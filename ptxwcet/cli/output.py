@@ -58,7 +58,7 @@ def set_manner(manner: Manner) -> None:
 
 
 def is_quiet() -> bool:
-    """Whether only answers and errors are asked for."""
+    """Returns whether only answers and errors are asked for."""
     return _manner.is_quiet
 
 
@@ -97,7 +97,7 @@ def wipe_status() -> None:
 
 
 def _painted(text: str) -> str:
-    """The text in colours."""
+    """Returns the text in colours."""
     for pattern, style in _STYLES:
         text = pattern.sub(partial(_styled, style), text)
     return text

@@ -62,7 +62,7 @@ class InputFile(click.Path):
         return super().shell_complete(ctx, param, incomplete)
 
     def reads(self, value: str | Path) -> Iterator[Path]:
-        """Every file that is read because of this one."""
+        """Yields every file that is read because of this one."""
         if self.unless(str(value)):
             return
         path = Path(value)
@@ -77,20 +77,20 @@ class PtxInput(InputFile):
     patterns = False  # whether the command itself expands them (expand_patterns)
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The path as given; click.BadParameter for one that cannot be read."""
+        """Returns the path as given; click.BadParameter for one that cannot be read."""
         if value == STANDARD_INPUT or (self.patterns and expand_patterns([value]) != (value,)):
             return value
         return super().convert(value, param, ctx)
 
     def reads(self, value: str | Path) -> Iterator[Path]:
-        """The files and what lies beside them."""
+        """Yields the files and what lies beside them."""
         if value != STANDARD_INPUT:
             for path in expand_patterns([str(value)]) if self.patterns else (value,):
                 yield from super().reads(path)
 
 
 def is_kernel_string(text: str) -> bool:
-    """Whether a word is one of capital letters, and not the name of a file that is here."""
+    """Returns whether a word is one of capital letters, and not the name of a file that is here."""
     return text.isalpha() and text.isupper() and not os.path.exists(text)
 
 
@@ -109,7 +109,7 @@ class KernelInput(PtxInput):
         return value
 
     def reads(self, value: str | Path) -> Iterator[Path]:
-        """The file and what lies beside it."""
+        """Yields the file and what lies beside it."""
         yield from super().reads(split_kernel(str(value))[0])
 
 
@@ -123,9 +123,9 @@ def split_kernel(text: str) -> tuple[str, str | None]:
 
 
 def expand_patterns(names: Iterable[str]) -> tuple[str, ...]:
-    """The files, each once; for a folder those that a front end reads by the suffix, as ``*.ptx``,
-    and what is compiled of such files where there are none; for a pattern that the shell left as it
-    is what it matches.
+    """Returns the files, each once; for a folder those that a front end reads by the suffix, as
+    ``*.ptx``, and what is compiled of such files where there are none; for a pattern that the shell
+    left as it is what it matches.
 
     What matches nothing, and the name of a file that exists, stays as it is.
     """
@@ -145,7 +145,7 @@ class LaunchInput(InputFile):
     """A launch file: the arrays that it names are read, too."""
 
     def reads(self, value: str | Path) -> Iterator[Path]:
-        """The file and those that it names; a file that is malformed names none."""
+        """Yields the file and those that it names; a file that is malformed names none."""
         yield from super().reads(value)
         for name in _named_files(_tables(value)):
             yield Path(value).parent / name
@@ -164,7 +164,7 @@ class SequenceInput(InputFile):
     table, patterns = "launch", "file"
 
     def reads(self, value: str | Path) -> Iterator[Path]:
-        """The file and those that it names; a file that is malformed names none."""
+        """Yields the file and those that it names; a file that is malformed names none."""
         yield from super().reads(value)
         entries = _tables(value).get(self.table)
         for entry in entries if isinstance(entries, list) else ():
@@ -193,16 +193,16 @@ class MachineInput(InputFile):
     name = "machine"
 
     def shell_complete(self, ctx: Any, param: Any, incomplete: str) -> list[CompletionItem]:
-        """The machines that come with the tool, else files."""
+        """Returns the machines that come with the tool, else files."""
         known = [CompletionItem(name) for name in machine_names() if name.startswith(incomplete)]
         return known or super().shell_complete(ctx, param, incomplete)
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The name or path as given: the command says what is wrong with it (PW301)."""
+        """Returns the name or path as given: the command says what is wrong with it (PW301)."""
         return value
 
     def reads(self, value: str | Path) -> Iterator[Path]:
-        """Where the machine is kept; nothing if there is none of that name."""
+        """Yields where the machine is kept; nothing if there is none of that name."""
         try:
             yield find_machine_file(str(value))
         except PtxwcetError:
@@ -247,7 +247,7 @@ class OutputFile(click.Path):
         return super().convert(value, param, ctx)
 
     def writes(self, value: Path) -> Iterator[Written]:
-        """Every file that is written because of this one."""
+        """Yields every file that is written because of this one."""
         yield Written(value)
         if self.beside is not None:
             yield Written(value.with_suffix(self.beside))
@@ -261,11 +261,11 @@ class OutputFileOrFolder(OutputFile):
         self.names = names
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The path; click.BadParameter for one that cannot be a file."""
+        """Returns the path; click.BadParameter for one that cannot be a file."""
         return Path(value) if os.path.isdir(value) else super().convert(value, param, ctx)
 
     def writes(self, value: Path) -> Iterator[Written]:
-        """The file, or those in the folder."""
+        """Yields the file, or those in the folder."""
         if value.is_dir():
             yield from (Written(value / name) for name in self.names)
         else:
@@ -280,7 +280,7 @@ class OutputFolder(click.Path):
         self.suffixes = suffixes
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The path; click.BadParameter for one that cannot be a folder."""
+        """Returns the path; click.BadParameter for one that cannot be a folder."""
         path = Path(value)
         if reason := why_unreachable(path):
             self.fail(f"cannot write '{path}': {reason}", param, ctx)
@@ -290,7 +290,7 @@ class OutputFolder(click.Path):
         return super().convert(value, param, ctx)
 
     def writes(self, value: Path) -> Iterator[Written]:
-        """The folder, and what may be written into it."""
+        """Yields the folder, and what may be written into it."""
         yield Written(value, self.suffixes)
 
 
@@ -302,12 +302,12 @@ class PictureFiles(OutputFolder):
         self.ends = PICTURES
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The path; click.BadParameter for one that cannot be."""
+        """Returns the path; click.BadParameter for one that cannot be."""
         super().convert(Path(value).parent, param, ctx)
         return Path(value)
 
     def writes(self, value: Path) -> Iterator[Written]:
-        """The pictures in the folder of the name."""
+        """Yields the pictures in the folder of the name."""
         yield Written(value.parent, self.suffixes)
 
 
@@ -319,7 +319,7 @@ class Written:
     suffixes: tuple[str, ...] = ()
 
     def hits(self, other: Path) -> bool:
-        """Whether writing would replace the file ``other``."""
+        """Returns whether writing would replace the file ``other``."""
         if is_same_file(self.path, other):
             return True
         if not self.suffixes or other.suffix not in self.suffixes:
@@ -360,7 +360,7 @@ def check_outputs(command: click.Command, params: dict[str, Any]) -> None:
 
 
 def is_same_file(path: Path, other: Path) -> bool:
-    """Whether two paths lead to one file, that need not exist.
+    """Returns whether two paths lead to one file, that need not exist.
 
     A device or a pipe is no file that could be replaced: it is never the same. Where neither
     exists, names that differ in case only count as the same: on some file systems they are.
@@ -375,12 +375,12 @@ def is_same_file(path: Path, other: Path) -> bool:
 
 
 def _folders(path: Path) -> tuple[Path, ...]:
-    """The folders of a file as it is named and as it is found behind links."""
+    """Returns the folders of a file as it is named and as it is found behind links."""
     return path.parent, Path(os.path.realpath(path)).parent
 
 
 def _named_files(tables: Any) -> Iterator[str]:
-    """The values of every key ``file`` of a launch file. Depth is limited by the reader."""
+    """Yields the values of every key ``file`` of a launch file. Depth is limited by the reader."""
     if isinstance(tables, dict):
         for key, value in tables.items():
             if key == "file" and isinstance(value, str):

@@ -88,11 +88,11 @@ class CommandTree(click.Group):
                 yield name, summary
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names of the commands."""
+        """Returns the names of the commands."""
         return sorted(name for heading in HEADINGS for name, _ in self._rows(heading))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of a name, loaded."""
+        """Returns the command of a name, loaded."""
         if cmd_name not in self.list_commands(ctx):
             return None
         words = self.words() + cmd_name

@@ -164,7 +164,7 @@ _KINDS: dict[str, Kind] = {
 
 
 def request_of(source: object, **given: Unpack[BoundArguments]) -> Request:
-    """The request of ``source`` and what is said of its launch.
+    """Returns the request of ``source`` and what is said of its launch.
 
     Raises PtxwcetError; TypeError for what says nothing of this source.
     """
@@ -190,7 +190,7 @@ def request_of(source: object, **given: Unpack[BoundArguments]) -> Request:
 
 
 def said(path: str, **given: object) -> str:
-    """The arguments of a call, as they are written; of objects their names."""
+    """Returns the arguments of a call, as they are written; of objects their names."""
     words = [repr(path)]
     words += [f"{key}={value!r:.200}" for key, value in given.items() if value is not None]
     return ", ".join(words)

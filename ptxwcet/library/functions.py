@@ -105,7 +105,7 @@ def analyse(source: object, **given: Unpack[BoundArguments]) -> Analysis:
 
 @checked
 def formula(source: object, symbolic: str, **given: Unpack[GridArguments]) -> Shown[SymbolicReport]:
-    """The bounds as formulas of a parameter that stays open: ``"n=1..4096"``.
+    """Returns the bounds as formulas of a parameter that stays open: ``"n=1..4096"``.
 
     What ``ptxwcet bound --symbolic`` shows; other arguments as of ``bound``. Raises PtxwcetError.
     Cost: independent of the width of the range.

@@ -72,7 +72,7 @@ def _argument(keyword: str, value: str | None) -> str:
 
 
 def _value(text: str) -> str:
-    """A value as Python writes it; names of what is to be put there stay as they are."""
+    """Returns a value as Python writes it; names of what is to be put there stay as they are."""
     if re.fullmatch(r"-?\d+|[A-Z][A-Z_]*", text):
         return text
     if re.fullmatch(r"\d+(x\d+)+", text):

@@ -133,7 +133,7 @@ def annotate(
     at: str | Sequence[str] = (),
     **given: Unpack[GridArguments],
 ) -> Shown[AnnotationReport]:
-    """The code of kernels with what each line pays of their bounds, and why.
+    """Returns the code of kernels with what each line pays of their bounds, and why.
 
     The report of ``ptxwcet annotate``: the code is CUDA source where that is at hand and ``ptx`` is
     not asked for. ``at``: only these parts, ``"kernel.cu:20-35"`` or a region that is marked, with
@@ -182,7 +182,7 @@ def ports(source: object, **given: Unpack[GridArguments]) -> Shown[PortsReport]:
 def what_if(
     source: object, changes: Mapping[str, int | range | str], **given: Unpack[GridArguments]
 ) -> Shown[WhatIfReport]:
-    """The bounds on machines with other figures, each change alone.
+    """Returns the bounds on machines with other figures, each change alone.
 
     ``changes`` say what ``ptxwcet what-if --set`` says: ``{"fma.latency": 2, "memory.latency":
     range(100, 401, 100)}``. Other arguments as of ``bound``. Raises PtxwcetError. Cost: a bound for
@@ -256,7 +256,7 @@ def _compared(found: DiffReport, refused: Sequence[Diagnostic]) -> Shown[DiffRep
 
 
 def _result_of(one: object) -> tuple[str, tuple[Result, ...]] | None:
-    """Its name and its kernels, if it is a result and no version."""
+    """Returns its name and its kernels, if it is a result and no version."""
     if isinstance(one, Analysis | Bound):
         answer = one.answer if isinstance(one, Analysis) else one.alone
         return answer.path, tuple(results_of(build_report(answer, explain=True)))
@@ -267,7 +267,7 @@ def _result_of(one: object) -> tuple[str, tuple[Result, ...]] | None:
 
 
 def _version(one: object, given: GridArguments) -> Request:
-    """The request of a version; a kernel behind its path is the one meant."""
+    """Returns the request of a version; a kernel behind its path is the one meant."""
     path, kernel = split_kernel(one) if isinstance(one, str) else (one, None)
     if kernel is None:
         return request_of(one, **given)
@@ -344,7 +344,7 @@ def report(
 
 @checked
 def check(plan: File = PLAN, *, workers: int = 1, cache: File | None = None) -> Shown[CheckReport]:
-    """All kernels of a plan against their budgets, as ``ptxwcet check`` does it.
+    """Returns all kernels of a plan against their budgets, as ``ptxwcet check`` does it.
 
     The same for any number of ``workers``, which are processes, and without ``cache``: a folder
     where answers are kept, and taken from. Raises PtxwcetError for a plan with mistakes and for a
@@ -372,7 +372,7 @@ def sweep(
     resume: bool = False,
     cache: File | None = None,
 ) -> pandas.DataFrame:
-    """The bound of every unit of a plan, as ``ptxwcet sweep`` finds it: a row a unit.
+    """Returns the bound of every unit of a plan, as ``ptxwcet sweep`` finds it: a row a unit.
 
     The columns are those of ``results.parquet`` (docs/results.md). ``output`` is the folder that
     keeps the answers and the tables, which ``resume`` goes on with; without one nothing is kept.

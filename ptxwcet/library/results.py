@@ -79,14 +79,14 @@ class Shown(Compared, Generic[_Data]):
     diagnostics: tuple[Diagnostic, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as the JSON of the command (``--format json``) has it."""
+        """Returns the report as the JSON of the command (``--format json``) has it."""
         if isinstance(self.report, Mapping):
             return {key: asdict(one) for key, one in self.report.items()}
         found: dict[str, Any] = asdict(self.report)  # type: ignore[call-overload]
         return found
 
     def text(self) -> str:
-        """The report for people, and what is refused."""
+        """Returns the report for people, and what is refused."""
         refused = render_all(self.diagnostics)
         return self.render(self.report) + (f"{refused}\n" if refused else "")
 
@@ -131,8 +131,8 @@ class Cfg(Compared, OnFlow):
         return self.flow.cfg
 
     def to_networkx(self) -> networkx.DiGraph:
-        """The graph with a node for each block and its number of ``instructions``, ``line`` of the
-        PTX and ``loops`` around; an edge says whether it is ``taken``. Cost: linear.
+        """Returns the graph with a node for each block and its number of ``instructions``, ``line``
+        of the PTX and ``loops`` around; an edge says whether it is ``taken``. Cost: linear.
         """
         graph, instructions = self.graph, self.kernel.instructions
         nodes = []
@@ -289,11 +289,11 @@ class Bound(Compared):
         return Cfg(self.analysis.flow, self.machine)
 
     def to_dict(self) -> dict[str, Any]:
-        """The kernel's row of the JSON report."""
+        """Returns the kernel's row of the JSON report."""
         return asdict(build_report(self.alone).kernels[0])
 
     def text(self, *, details: bool = False) -> str:
-        """The report for people; with ``details`` all that is known."""
+        """Returns the report for people; with ``details`` all that is known."""
         extent = Extent.DETAILS if details else Extent.SCREEN
         return render_text(build_report(self.alone), extent).text
 
@@ -376,7 +376,7 @@ class Analysis(Compared, Mapping[str, "Bound | Refused"]):
         return len(self.answer.kernels)
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON report (``ptxwcet FILE --format json``)."""
+        """Returns the JSON report (``ptxwcet FILE --format json``)."""
         return asdict(build_report(self.answer))
 
     def _content(self) -> object:
@@ -421,11 +421,11 @@ class Simulated(Compared):
         return self.simulation.run.cycles
 
     def to_dict(self) -> dict[str, Any]:
-        """The kernel's row of the JSON report (``ptxwcet simulate FILE --format json``)."""
+        """Returns the kernel's row of the JSON report (``ptxwcet simulate FILE --format json``)."""
         return asdict(build_run_report(self.answer).kernels[0])
 
     def text(self) -> str:
-        """The report for people."""
+        """Returns the report for people."""
         return render_run_text(build_run_report(self.answer))
 
     def _content(self) -> object:
@@ -460,7 +460,7 @@ class Executed(Compared):
 
     @property
     def is_complete(self) -> bool:
-        """Whether all blocks ran to their end."""
+        """True if all blocks ran to their end."""
         return self.answer.is_complete
 
     @property
@@ -469,7 +469,7 @@ class Executed(Compared):
         return said_in_python(self.answer.diagnostics)
 
     def text(self) -> str:
-        """The report for people, and what was found."""
+        """Returns the report for people, and what was found."""
         return "\n".join((*run_lines(self.answer), *map(Diagnostic.render, self.diagnostics)))
 
     def _content(self) -> object:

@@ -132,7 +132,7 @@ def _is_cuda(source: object) -> bool:
 
 
 def _carried(source: object, signature: object, compiled: _Compiled) -> PtxSource:
-    """The PTX that an object carries; of a path what lies there is not looked at."""
+    """Returns the PTX that an object carries; of a path what lies there is not looked at."""
     match source:
         case os.PathLike():
             return PtxSource(os.fspath(source))
@@ -173,7 +173,7 @@ def _carried(source: object, signature: object, compiled: _Compiled) -> PtxSourc
 
 
 def _is_ptx(text: str) -> bool:
-    """Whether text is PTX and not the path of a file."""
+    """Returns whether text is PTX and not the path of a file."""
     return any(line.lstrip().startswith(".version") for line in text.splitlines())
 
 
@@ -187,7 +187,7 @@ def _name_of(source: object) -> str:
 
 
 def _of_dispatcher(source: Any, name: str, signature: object, compiled: _Compiled) -> PtxSource:
-    """The PTX of one signature of a dispatcher of Numba, compiled here if it is not yet.
+    """Returns the PTX of one signature of a dispatcher of Numba, compiled here if it is not yet.
 
     It is compiled here, too, where an architecture is stated. Raises PtxwcetError (PW119).
     """
@@ -229,7 +229,7 @@ over, and when a program is linked."""
 
 
 def _options_of_numba(source: Any, name: str, asked: Compilation) -> dict[str, object]:
-    """The options of a dispatcher's decorator that Numba compiles by.
+    """Returns the options of a dispatcher's decorator that Numba compiles by.
 
     Raises PtxwcetError (PW119) for those that its compilation to PTX does not take.
     """
@@ -330,7 +330,7 @@ _WIDTHS = {
 
 
 def _options_of_cupy(source: object, name: str) -> list[str]:
-    """The options that CuPy gives its compiler. Raises PtxwcetError (PW119) for others."""
+    """Returns the options that CuPy gives its compiler. Raises PtxwcetError (PW119) for others."""
     options = getattr(source, "options", None) or ()
     refused = [one for one in ("translate_cucomplex", "jitify") if getattr(source, one, False)]
     if not isinstance(options, list | tuple):

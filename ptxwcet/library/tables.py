@@ -40,7 +40,7 @@ def table(title: str, columns: Iterable[tuple[str, Sequence[object]]]) -> str:
 
 
 def facts_table(title: str, facts: Mapping[str, object]) -> str:
-    """A table of single facts, a row each."""
+    """Returns a table of single facts, a row each."""
     rows = "".join(
         f"<tr><th style='{_LEFT}'>{escape(name)}</th>{_cell(value, _WRAPPED)}</tr>"
         for name, value in facts.items()
@@ -49,7 +49,7 @@ def facts_table(title: str, facts: Mapping[str, object]) -> str:
 
 
 def preformatted(text: str) -> str:
-    """A text as it is, with its lines."""
+    """Returns a text as it is, with its lines."""
     return f"<pre>{escape(printable_picture(text))}</pre>"
 
 

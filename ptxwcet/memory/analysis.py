@@ -64,11 +64,11 @@ class Transactions(NamedTuple):
     partial: int = 0
 
     def with_most(self, other: Transactions) -> Transactions:
-        """The larger of both numbers for each kind of transaction."""
+        """Returns the larger of both numbers for each kind of transaction."""
         return Transactions(*map(max, self, other))
 
     def plus(self, other: Transactions) -> Transactions:
-        """The sum of both numbers for each kind of transaction."""
+        """Returns the sum of both numbers for each kind of transaction."""
         return Transactions(*map(add, self, other))
 
 
@@ -126,7 +126,7 @@ class KernelAccesses:
 
 
 def analyse_accesses(graph: FlowGraph, launch: Launch) -> KernelAccesses:
-    """Every access of a kernel, whether a run comes to it or not.
+    """Returns every access of a kernel, whether a run comes to it or not.
 
     Cost: some evaluations of each instruction (:class:`~ptxwcet.memory.lanes.LaneAnalysis`),
     whatever the trip counts. Raises PtxwcetError (PW326) for an array of a stated size that none is
@@ -159,7 +159,7 @@ def analyse_accesses(graph: FlowGraph, launch: Launch) -> KernelAccesses:
 
 
 def transactions_at_worst(instruction: Instruction) -> Transactions:
-    """The transactions that an instruction needs if no address of its lanes is known."""
+    """Returns the transactions that an instruction needs if no address of its lanes is known."""
     accesses = accesses_of(instruction)
     if not accesses:
         return NO_TRANSACTIONS
@@ -168,7 +168,7 @@ def transactions_at_worst(instruction: Instruction) -> Transactions:
 
 
 def transactions_of_any() -> Transactions:
-    """The most transactions that any instruction of a whole warp needs."""
+    """Returns the most transactions that any instruction of a whole warp needs."""
     there = np.ones(WARP_SIZE, dtype=np.bool_)
     return reduce(Transactions.with_most, (_at_worst(one, there) for one in widest_accesses()))
 
@@ -240,7 +240,7 @@ def _counted(access: Access, pattern: Pattern, there: Mask) -> tuple[Transaction
 
 
 def _partial(access: Access, pattern: Pattern, there: Mask, most: Transactions) -> int:
-    """How many sectors are changed and not filled if all lanes that exist take part."""
+    """Returns how many sectors are changed and not filled if all lanes that exist take part."""
     if not access.changes:
         return 0
     if access.purpose is not Purpose.STORE or access.fetched_bytes > SECTOR:
@@ -313,7 +313,7 @@ def _least(access: Access, there: Mask) -> Transactions:
 
 
 def _reason(value: tuple[Pattern, ...], there: Mask, access: Access) -> str:
-    """How the lanes differ, in words."""
+    """Returns how the lanes differ, in words."""
     said = dict.fromkeys(_said(pattern, there, access) for pattern in value)
     text = " or ".join(said) if len(said) <= 3 else f"{len(said)} patterns of lanes"
     if access.space in (Space.GLOBAL, Space.GENERIC) and any(
@@ -347,8 +347,8 @@ no volatile or atomic ones, no hints that lines go soon, no larger prefetch."""
 
 
 def accesses_kept(kernel: Kernel, launch: Launch) -> Mapping[int, frozenset[str]]:
-    """The plain loads and stores of global memory, by index, whose address is sure to lead from
-    pointers to arrays of stated sizes, and from which. Cost: near linear in the kernel.
+    """Returns the plain loads and stores of global memory, by index, whose address is sure to lead
+    from pointers to arrays of stated sizes, and from which. Cost: near linear in the kernel.
     """
     if not launch.sizes:
         return {}

@@ -119,7 +119,7 @@ def partial_of(pattern: Pattern, there: Mask, access: int) -> Count:
 
 
 def all_lanes(there: Mask, times: int = 1) -> Count:
-    """The count of ``times`` transactions for each lane that exists."""
+    """Returns the count of ``times`` transactions for each lane that exists."""
     each = tuple(int(one) * times for one in rows(there).sum(axis=1))
     return Count(max(each), False, each)
 
@@ -138,7 +138,7 @@ def signature(pattern: Pattern, size: int) -> tuple[object, ...]:
 
 
 def _moved(lanes: Lanes, size: int) -> Lanes:
-    """The lanes of each warp, less the multiple of ``size`` at or below its first lane."""
+    """Returns the lanes of each warp, less the multiple of ``size`` at or below its first lane."""
     apart: Lanes = lanes - lanes[:, :1] // size * size
     return apart
 
@@ -211,7 +211,7 @@ def _distinct(places: Places, size: int, wide: int) -> int:
 
 
 def _passes(places: Places, wide: int, *, alone: bool) -> int:
-    """The most words that one bank has to give, of lanes that want ``wide`` words each."""
+    """Returns the most words that one bank has to give, of lanes that want ``wide`` words each."""
     words = [place // _WORD for place in places if place is not None]
     wanted = [word + more for word in words for more in range(wide)]
     banks = Counter(word % _BANKS for word in (wanted if alone else set(wanted)))
@@ -219,7 +219,7 @@ def _passes(places: Places, wide: int, *, alone: bool) -> int:
 
 
 def _in_part(places: Places, access: int) -> int:
-    """The number of sectors that lanes of ``access`` bytes touch and do not fill."""
+    """Returns the number of sectors that lanes of ``access`` bytes touch and do not fill."""
     filled: dict[int, set[int]] = {}
     for place in {place for place in places if place is not None}:
         for byte in range(place, place + access):

@@ -161,7 +161,7 @@ def _computed(one: Term, args: Sequence[Pattern], threads: int) -> Pattern | Non
 
 
 def _known(one: Term, args: Sequence[Pattern], threads: int) -> Pattern | None:
-    """The result for arguments that are known in each thread.
+    """Returns the result for arguments that are known in each thread.
 
     Where the rules for lanes do not give it: a uniform number if all arguments are uniform.
     """
@@ -251,7 +251,7 @@ def _product(one: Term, args: Sequence[Pattern]) -> Pattern | None:
 
 
 def _zeros(pattern: Pattern) -> int:
-    """The power of two that divides a uniform number."""
+    """Returns the power of two that divides a uniform number."""
     return min(pattern.align, trailing_zeros(pattern.offsets))
 
 
@@ -299,7 +299,7 @@ def _bitwise(one: Term, args: Sequence[Pattern]) -> Pattern | None:
 
 
 def _masked(value: Pattern, mask: int, width: int) -> Pattern | None:
-    """A value AND a constant: its bits above the highest one of the mask do not matter."""
+    """Returns a value AND a constant: its bits above the highest one of the mask do not matter."""
     cut = normal(_without_cuts(value, mask.bit_length()), mask.bit_length()) if mask else None
     if cut is None:
         return constant(0)
@@ -335,7 +335,7 @@ def _shifted_right(one: Term, args: Sequence[Pattern]) -> Pattern | None:
 
 
 def _cut_off(value: Pattern, by: int, left: int) -> Pattern | None:
-    """A value shifted right by ``by`` bits, so that ``left`` bits of it remain."""
+    """Returns a value shifted right by ``by`` bits, so that ``left`` bits of it remain."""
     span = value.interval
     above = None if span is None or span[0] < 0 else (span[0] >> by, span[1] >> by)
     parted = _parted([value])
@@ -381,7 +381,7 @@ def _lengthened(one: Term, args: Sequence[Pattern]) -> Pattern | None:
 
 
 def _read(one: Term, value: Pattern) -> _Span:
-    """The least and the largest number of a value that is read in more bits."""
+    """Returns the least and the largest number of a value that is read in more bits."""
     span, half = value.interval, 1 << one.args[0].width - 1
     if one.op is Op.SEXT:
         return (-half, half - 1) if span is None else span
@@ -389,7 +389,7 @@ def _read(one: Term, value: Pattern) -> _Span:
 
 
 def _compared(one: Term, args: Sequence[Pattern]) -> Pattern | None:
-    """Whether numbers are equal, or one is less, if what they may be does not overlap."""
+    """Returns whether numbers are equal, or one is less, if what they may be does not overlap."""
     first, second = (each.interval for each in args)
     if first is None or second is None:
         return None
@@ -402,8 +402,8 @@ def _compared(one: Term, args: Sequence[Pattern]) -> Pattern | None:
 
 
 def _gone_round(value: Pattern, width: int) -> Pattern:
-    """A number of ``width`` bits read in more: lanes may go round, at a multiple of half, unless
-    all of them hold numbers in a span of less than half.
+    """Returns a number of ``width`` bits read in more: lanes may go round, at a multiple of half,
+    unless all of them hold numbers in a span of less than half.
     """
     assert not isinstance(value.offsets, int), "a number that all lanes have carries nowhere"
     lanes: Lanes = rows(value.offsets)

@@ -44,7 +44,7 @@ class Executions:
             self._of_warps, self.is_known = [], False
 
     def most(self, block: int) -> int | None:
-        """How often a warp executes a block at most; None if nothing is known of it."""
+        """Returns how often a warp executes a block at most; None if nothing is known of it."""
         if not self.is_known:
             return None
         return max((each[block] for each in self._of_warps), default=0)
@@ -110,7 +110,7 @@ def _inner(node: PathNode, around: int) -> int:
 
 
 def _times(node: PathNode, around: int) -> int:
-    """How often what is in a node is executed."""
+    """Returns how often what is in a node is executed."""
     match node:
         case PathRepeat(count):
             return _number(count)
@@ -123,7 +123,7 @@ def _times(node: PathNode, around: int) -> int:
 
 
 def _number(count: AffineCount) -> int:
-    """The largest value of a count. Raises _Open."""
+    """Returns the largest value of a count. Raises _Open."""
     most = count.over_symbols(largest=True)
     if most is None:
         raise _Open
@@ -131,7 +131,7 @@ def _number(count: AffineCount) -> int:
 
 
 def _largest(counts: Iterable[Counter[int]]) -> Counter[int]:
-    """The largest number of each."""
+    """Returns the largest number of each."""
     found: Counter[int] = Counter()
     for each in counts:
         found |= each

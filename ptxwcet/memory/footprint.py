@@ -124,12 +124,12 @@ class Footprints:
         return self._forms.of_address(access.address, one.index)
 
     def of(self, counts: Callable[[AnalysedAccess], bool] = lambda _: True) -> Footprint:
-        """The footprint of some accesses together."""
+        """Returns the footprint of some accesses together."""
         return sum_of(self._by_base(counts).values())
 
     def asked(self, counts: Callable[[AnalysedAccess], bool], fetches: int) -> int:
-        """How many sectors some accesses of a block ask for in all, those among them that are not
-        filled ``fetches`` times more.
+        """Returns how many sectors some accesses of a block ask for in all, those among them that
+        are not filled ``fetches`` times more.
         """
         shapes = (shape for shape in self._shapes if counts(shape.access))
         return sum(one.sectors + fetches * one.times * one.access.most.partial for one in shapes)
@@ -166,7 +166,7 @@ class Footprints:
         return found
 
     def _base(self, form: Form) -> frozenset[tuple[str, int]]:
-        """The symbols that a launch has in common, each with its coefficient."""
+        """Returns the symbols that a launch has in common, each with its coefficient."""
         return frozenset(
             (name, number)
             for name, number in form.symbols.items()
@@ -296,6 +296,6 @@ def _touched(places: _Places, unit: int, residue: int) -> tuple[NDArray[np.int64
 
 
 def _moved(numbers: NDArray[np.int64], step: int, most: int) -> NDArray[np.int64]:
-    """The numbers, moved by each multiple of a step."""
+    """Returns the numbers, moved by each multiple of a step."""
     steps = step * np.arange(most + 1, dtype=np.int64)
     return np.unique(numbers[:, None] + steps[None, :])

@@ -58,7 +58,7 @@ class Form:
     counts: tuple[tuple[int, int], ...] = ()
 
     def plus(self, other: Form, sign: int = 1) -> Form:
-        """The sum, or the difference."""
+        """Returns the sum, or the difference."""
         symbols = dict(self.symbols)
         for name, number in other.symbols.items():
             symbols[name] = symbols.get(name, 0) + sign * number
@@ -67,7 +67,7 @@ class Form:
         return Form(self.lanes + sign * other.lanes, kept, counts)
 
     def times(self, factor: int) -> Form:
-        """The product with a number."""
+        """Returns the product with a number."""
         if not factor:
             return Form(0)
         symbols = {name: number * factor for name, number in self.symbols.items()}
@@ -81,7 +81,7 @@ class Form:
         return int(self.lanes) if is_one else None
 
     def interval(self, ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int] | None:
-        """Its least and largest number; None if a symbol has no range."""
+        """Returns its least and largest number; None if a symbol has no range."""
         lanes = np.asarray(self.lanes)
         low, high = int(lanes.min()), int(lanes.max())
         for name, number in self.symbols.items():
@@ -150,7 +150,7 @@ class RunForms:
                 self._register(name, index)
 
     def of_address(self, address: Address, index: int) -> Forms:
-        """The forms of an address of 64 bits that instruction ``index`` accesses."""
+        """Returns the forms of an address of 64 bits that instruction ``index`` accesses."""
         base = address.base
         if isinstance(base, Register) and self._graph.width(base.name) != KNOWN:
             return None
@@ -158,12 +158,12 @@ class RunForms:
         return None if forms is None else tuple(form.plus(Form(address.offset)) for form in forms)
 
     def alignment(self, symbols: Iterable[tuple[str, int]]) -> int:
-        """The power of two that divides a sum of symbols, each times a number."""
+        """Returns the power of two that divides a sum of symbols, each times a number."""
         zeros = (self._zeros(name) + trailing_zeros(one) for name, one in symbols)
         return min(zeros, default=KNOWN)
 
     def _zeros(self, symbol: str) -> int:
-        """The power of two that divides a symbol."""
+        """Returns the power of two that divides a symbol."""
         if symbol.startswith("&"):
             own = [one.alignment for one in self._kernel.variables if one.name == symbol[1:]]
             return trailing_zeros(own[0]) if own and own[0] else 0
@@ -172,7 +172,7 @@ class RunForms:
         return POINTER_ALIGN if symbol in self._lanes.pointers else 0
 
     def _operand(self, operand: Operand, index: int) -> Forms:
-        """The forms of what instruction ``index`` reads."""
+        """Returns the forms of what instruction ``index`` reads."""
         match operand:
             case Register(name):
                 return self._register(name, index)
@@ -216,7 +216,7 @@ class RunForms:
         return found
 
     def _written(self, name: str, index: int) -> Forms:
-        """The forms of a register as instruction ``index`` writes it."""
+        """Returns the forms of a register as instruction ``index`` writes it."""
         instruction = self._kernel.instructions[index]
         opcode = operation_of(instruction.form).name
         if opcode == "cvta":
@@ -309,7 +309,7 @@ class RunForms:
         return innermost(one) is innermost(two) and self._is_before(writer, index)
 
     def _writes_alone(self, name: str, index: int) -> bool:
-        """Whether nothing else in the loop around an instruction writes the register."""
+        """Returns whether nothing else in the loop around an instruction writes the register."""
         loop = self._graph.forest.innermost(self._graph.block_of(index))
         others = (writer for writer in self._writers[name] if writer != index)
         return loop is not None and all(
@@ -317,7 +317,7 @@ class RunForms:
         )
 
     def _is_before(self, one: int, other: int) -> bool:
-        """Whether an instruction is executed before another whenever that is."""
+        """Returns whether an instruction is executed before another whenever that is."""
         first, second = self._graph.block_of(one), self._graph.block_of(other)
         if first == second:
             return one < other
@@ -345,7 +345,7 @@ class RunForms:
         return None if most is None else _Added(index, step, most, None)
 
     def _times(self, one: _Added, index: int) -> int:
-        """How often a register has been added to when an instruction reads it, at most."""
+        """Returns how often a register has been added to when an instruction reads it, at most."""
         if one.within is not None and self._is_before(index, one.index):
             block = self._graph.block_of(index)
             innermost = self._graph.forest.innermost(block)
@@ -403,7 +403,7 @@ class RunForms:
                 return None
 
     def _is_apart(self, args: Sequence[Form], width: int) -> bool:
-        """Whether a number is a multiple of a power of two that another one stays below."""
+        """Returns whether a number is a multiple of a power of two that another one stays below."""
         one, other = args
         ends = other.interval(self.ranges)
         return ends is not None and ends[0] >= 0 and ends[1] < 1 << min(one.zeros, width)
@@ -414,7 +414,7 @@ _Counter = tuple[tuple[Form, ...], tuple[_Added, ...]]
 
 
 def _of_patterns(value: Value) -> Forms:
-    """The forms of a register of which the number in each thread is known."""
+    """Returns the forms of a register of which the number in each thread is known."""
     if not value or len(value) > _MOST_FORMS:
         return None
     if any(one.align < KNOWN or one.cuts for one in value):
@@ -431,12 +431,12 @@ def _scaled(form: Form, factor: int) -> Form | None:
 
 
 def _is_small(form: Form) -> bool:
-    """Whether nothing of it is near the end of words of 64 bits."""
+    """Returns whether nothing of it is near the end of words of 64 bits."""
     return _size(form) < _MOST_NUMBER and len(form.counts) <= _MOST_COUNTS
 
 
 def _size(form: Form) -> int:
-    """The largest number in it."""
+    """Returns the largest number in it."""
     lanes = np.abs(np.asarray(form.lanes, dtype=np.float64)).max()
     counted = sum(abs(step) * most for step, most in form.counts)
     return max([int(lanes), counted, *map(abs, form.symbols.values())])

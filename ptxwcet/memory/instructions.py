@@ -56,12 +56,12 @@ class Access:
 
     @property
     def changes(self) -> bool:
-        """Whether it writes what it accesses, if not all of it."""
+        """True if it writes what it accesses, if not all of it."""
         return self.purpose in (Purpose.STORE, Purpose.ATOMIC) or self.is_result
 
     @property
     def has_words(self) -> bool:
-        """Whether it may be served address by address, as constants are."""
+        """True if it may be served address by address, as constants are."""
         return self.space in (Space.CONST, Space.PARAM) or self.reaches_constants
 
 
@@ -90,7 +90,7 @@ _MATRICES = {"x1": 8, "x2": 16, "x4": 32}
 
 
 def accesses_of(instruction: Instruction) -> tuple[Access, ...]:
-    """The accesses of an instruction, none for one that touches no memory. Cost: constant.
+    """Returns the accesses of an instruction, none for one that touches no memory. Cost: constant.
 
     Waits and fences are no accesses, and no access of :data:`UNCOUNTED` instructions is listed.
     """
@@ -153,7 +153,7 @@ def _is_own(instruction: Instruction) -> bool:
 
 
 def _addresses(instruction: Instruction) -> list[Address | None]:
-    """The operands in brackets; None for one that is not a base and an offset."""
+    """Returns the operands in brackets; None for one that is not a base and an offset."""
     return [
         operand if isinstance(operand, Address) else None
         for operand in instruction.operands
@@ -202,7 +202,7 @@ def _texels(form: InstructionForm) -> Access:
 
 
 def _copies(instruction: Instruction) -> tuple[Access, ...]:
-    """Both accesses of ``cp.async [shared], [global], size``, of as many bytes each."""
+    """Returns both accesses of ``cp.async [shared], [global], size``, of as many bytes each."""
     target, source = (*_addresses(instruction), None, None)[:2]
     sizes = [operand.value for operand in instruction.operands if isinstance(operand, Immediate)]
     size = int(sizes[0]) if sizes else WIDEST

@@ -126,21 +126,21 @@ class LaneAnalysis:
         return self._specials.get(name)
 
     def is_whole(self, index: int) -> bool:
-        """Whether all lanes of a warp that exist execute an instruction together, if any does: one
-        that changes memory.
+        """Returns whether all lanes of a warp that exist execute an instruction together, if any
+        does: one that changes memory.
         """
         if index in self._parted:
             return False
         return self._kernel.instructions[index].guard is None or self._goes_one_way(index)
 
     def _goes_one_way(self, index: int) -> bool:
-        """Whether all lanes that come to a guarded instruction together have one guard."""
+        """Returns whether all lanes that come to a guarded instruction together have one guard."""
         guard = self._kernel.instructions[index].guard
         return guard is not None and _alike(self._values.get(guard.register))
 
     def _parting_branches(self, graph: FlowGraph) -> Iterator[tuple[int, set[BlockId]]]:
-        """The branches of which shapes do not say that warps take them alike, with the blocks up to
-        where their sides meet, if memory is changed there.
+        """Yields the branches of which shapes do not say that warps take them alike, with the
+        blocks up to where their sides meet, if memory is changed there.
         """
         changing = {graph.block_of(index) for index, one in self.accesses if one.changes}
         for block in graph.cfg.reverse_postorder if changing else ():
@@ -302,7 +302,7 @@ class LaneAnalysis:
         return tuple(values[name] for name in instruction.writes)
 
     def _of_parameter(self, name: str, offset: int, bits: int) -> Value:
-        """The value of ``bits`` of a parameter that the launch leaves open."""
+        """Returns the value of ``bits`` of a parameter that the launch leaves open."""
         word = self._parameters.get(field_name(name, offset), self._parameters[name])
         low, high = self._launch.ranges.get(word.name, (-1, -1))
         is_whole = (word.name != name or not offset) and bits == 8 * word.size_bytes
@@ -348,7 +348,7 @@ class LaneAnalysis:
                 return None
 
     def _variable(self, name: str, offset: int) -> Pattern:
-        """The address of a variable: a multiple of its alignment, and the offset."""
+        """Returns the address of a variable: a multiple of its alignment, and the offset."""
         aligned = [one.alignment for one in self._kernel.variables if one.name == name]
         align = trailing_zeros(aligned[0]) if aligned and aligned[0] else 0
         return normal(Pattern(offset, align), _POINTER_BITS)
@@ -401,13 +401,13 @@ def _ranks(used: _Used, needed: Sequence[int]) -> list[int]:
 
 
 def _alike(value: Value) -> bool:
-    """Whether the lanes of each warp hold one number."""
+    """Returns whether the lanes of each warp hold one number."""
     return value is not None and all(pattern.is_uniform for pattern in value)
 
 
 def _joined(graph: FlowGraph) -> Iterator[str]:
-    """The registers of which nothing can be known: read before they are written, or written by
-    lanes that have parted and read where these meet.
+    """Yields the registers of which nothing can be known: read before they are written, or written
+    by lanes that have parted and read where these meet.
     """
     live = graph.agreements.live
     yield from live.undefined()
@@ -417,7 +417,7 @@ def _joined(graph: FlowGraph) -> Iterator[str]:
 
 
 def _led_to(kernel: Kernel) -> frozenset[str]:
-    """The parameters that are converted to pointers to global memory, or at which memory is
+    """Returns the parameters that are converted to pointers to global memory, or at which memory is
     accessed, numbers added.
     """
     used: set[str] = set()
@@ -435,8 +435,8 @@ def _led_to(kernel: Kernel) -> frozenset[str]:
 
 
 def _converted(kernel: Kernel) -> set[str]:
-    """The parameters that are loaded to a register of their own and converted to global memory's
-    addresses from there: most pointers of nvcc.
+    """Returns the parameters that are loaded to a register of their own and converted to global
+    memory's addresses from there: most pointers of nvcc.
     """
     times: dict[str, int] = defaultdict(int)
     loaded: dict[str, str] = {}

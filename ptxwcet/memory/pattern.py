@@ -72,7 +72,7 @@ class Pattern:
 
     @property
     def is_uniform(self) -> bool:
-        """Whether the lanes of each warp hold one number."""
+        """True if the lanes of each warp hold one number."""
         if self.cuts:
             return False
         return isinstance(self.offsets, int) or not steps(self.offsets).any()
@@ -85,14 +85,14 @@ class Pattern:
         return lanes, self.align, self.cuts, self.phase, self.pure, self.span
 
     def same(self, other: Pattern) -> bool:
-        """Whether both say the same."""
+        """Returns whether both say the same."""
         return self is other or (
             self.align == other.align and self.span == other.span and self.key == other.key
         )
 
     def differences(self, width: int) -> bytes:
-        """How the lanes of warps differ from the first one of theirs in words of ``width`` bits, to
-        be compared.
+        """Returns how the lanes of warps differ from the first one of theirs in words of ``width``
+        bits, to be compared.
         """
         if isinstance(self.offsets, int):
             return b""
@@ -116,7 +116,7 @@ Value = Patterns | None
 
 
 def constant(value: int) -> Pattern:
-    """The pattern of a number that all threads hold."""
+    """Returns the pattern of a number that all threads hold."""
     return Pattern(value)
 
 
@@ -127,35 +127,35 @@ def known_number(value: int, width: int) -> Pattern:
 
 
 def uniform(align: int = 0, span: tuple[int, int] | None = None) -> Pattern:
-    """The pattern of some number that all lanes of a warp share."""
+    """Returns the pattern of some number that all lanes of a warp share."""
     return Pattern(0, align, span=span)
 
 
 def rows(lanes: NDArray[Any]) -> NDArray[Any]:
-    """The lanes as a matrix with a row for each warp."""
+    """Returns the lanes as a matrix with a row for each warp."""
     return lanes.reshape(-1, WARP_SIZE)
 
 
 def per_warp(row: Lanes) -> Lanes:
-    """The number of each warp, repeated for each of its lanes."""
+    """Returns the number of each warp, repeated for each of its lanes."""
     return np.repeat(row, WARP_SIZE)
 
 
 def steps(offsets: Lanes) -> Lanes:
-    """How each lane differs from the first one of its warp."""
+    """Returns how each lane differs from the first one of its warp."""
     lanes = rows(offsets)
     difference: Lanes = lanes - lanes[:, :1]
     return difference
 
 
 def trailing_zeros(number: Number) -> int:
-    """The largest ``n`` of which ``2**n`` divides all these numbers; KNOWN if all are 0."""
+    """Returns the largest ``n`` of which ``2**n`` divides all these numbers; KNOWN if all are 0."""
     bits = number if isinstance(number, int) else int(np.bitwise_or.reduce(number, axis=None))
     return (bits & -bits).bit_length() - 1 if bits else KNOWN
 
 
 def normal(pattern: Pattern, width: int) -> Pattern:
-    """The canonical form of a pattern of words of ``width`` bits."""
+    """Returns the canonical form of a pattern of words of ``width`` bits."""
     if pattern.width == width:
         return pattern
     found = _normal(pattern, width)
@@ -183,13 +183,13 @@ def _normal(pattern: Pattern, width: int) -> Pattern:
 
 
 def _fitting(span: tuple[int, int] | None, width: int) -> tuple[int, int] | None:
-    """The span if signed numbers of ``width`` bits have room for it, else None."""
+    """Returns the span if signed numbers of ``width`` bits have room for it, else None."""
     half = 1 << width - 1
     return span if span is not None and -half <= span[0] and span[1] < half else None
 
 
 def join(left: Pattern, right: Pattern, width: int) -> Pattern | None:
-    """A pattern that is true of a warp wherever one of the two is; None if there is none.
+    """Returns a pattern that is true of a warp wherever one of the two is; None if there is none.
 
     The span is that of ``left`` if the other lies in it, else unknown: numbers that a loop
     changes would not come to an end.
@@ -213,7 +213,7 @@ def _outer(left: Pattern, right: Pattern) -> tuple[int, int] | None:
 
 
 def hull(patterns: Patterns, width: int) -> Patterns:
-    """The patterns, with all uniform ones joined to one."""
+    """Returns the patterns, with all uniform ones joined to one."""
     alike = [pattern for pattern in patterns if pattern.is_uniform]
     if len(alike) < 2:
         return patterns

@@ -82,7 +82,7 @@ class Budget:
 
 
 def parse_budget(text: str) -> Budget:
-    """The budget of a text: cycles, or a time, as they are printed. Raises NotABudget."""
+    """Returns the budget of a text: cycles, or a time, as they are printed. Raises NotABudget."""
     match = _BUDGET.fullmatch(text.strip())
     if match is None:
         raise NotABudget(

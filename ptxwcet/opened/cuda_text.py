@@ -99,8 +99,8 @@ def _lost(kernel: Kernel, what: str) -> Diagnostic:
 
 
 def _debug_names(kernel: Kernel, request: Request) -> tuple[DebugParameter, ...] | None:
-    """The parameters as debug information in the kernel's file has them, unless a source is named;
-    None where they are others than those of the kernel.
+    """Returns the parameters as debug information in the kernel's file has them, unless a source is
+    named; None where they are others than those of the kernel.
     """
     if request.source is not None or kernel.span is None:
         return None
@@ -115,7 +115,7 @@ def _debug_names(kernel: Kernel, request: Request) -> tuple[DebugParameter, ...]
 
 
 def _source_of_lines(kernel: Kernel) -> str | None:
-    """The file that the kernel's lines are of, if it lies below the working directory."""
+    """Returns the file that the kernel's lines are of, if it lies below the working directory."""
     if isinstance(kernel, UnreadKernel) or (file := main_file(kernel)) is None:
         return None
     path = Path(file)
@@ -135,7 +135,7 @@ def _source_of_lines(kernel: Kernel) -> str | None:
 
 
 def cuda_source(request: Request) -> CudaSource | None:
-    """The CUDA source given, or the one lying beside the file, if there is one.
+    """Returns the CUDA source given, or the one lying beside the file, if there is one.
 
     Raises PtxwcetError (PW213) for one that is given and cannot be read.
     """

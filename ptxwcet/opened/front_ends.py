@@ -74,7 +74,7 @@ def _read_cubin(path: str | os.PathLike[str]) -> SourceFile:
 
 
 def read_code(name: str, data: bytes) -> SourceFile:
-    """The text of machine code that was made or found: of a cubin's bytes, under a name.
+    """Returns the text of machine code that was made or found: of a cubin's bytes, under a name.
 
     Raises PtxwcetError: PW123, PW124. Cost: that of the disassembler.
     """
@@ -84,7 +84,7 @@ def read_code(name: str, data: bytes) -> SourceFile:
 
 
 def held_code(name: str, data: bytes) -> list[HeldCode]:
-    """The machine code that a binary holds, in its order. Raises PtxwcetError (PW123)."""
+    """Returns the machine code that a binary holds, in its order. Raises PtxwcetError (PW123)."""
     from ptxwcet.sass.containers import held_code as held
 
     return held(name, data)
@@ -112,8 +112,8 @@ FRONT_ENDS = [
 
 
 def suffixes() -> tuple[tuple[str, ...], ...]:
-    """How the names of files end whose kernels can be bounded: of those that people and compilers
-    write, then of what is made of them.
+    """Returns how the names of files end whose kernels can be bounded: of those that people and
+    compilers write, then of what is made of them.
     """
     groups: list[list[str]] = [[], []]
     for one in FRONT_ENDS:
@@ -127,12 +127,12 @@ def _front_end_of(name: str) -> FrontEnd:
 
 
 def is_no_ptx(path: str) -> bool:
-    """Whether the name of a file says that another front end than that of PTX reads it."""
+    """Returns whether the name of a file says that another front end than that of PTX reads it."""
     return _front_end_of(path) is not FRONT_ENDS[0]
 
 
 def read_source(path: str | os.PathLike[str]) -> SourceFile:
-    """The text of a file, as its front end reads it.
+    """Returns the text of a file, as its front end reads it.
 
     Raises PtxwcetError: PW112, those of the front end.
     """
@@ -140,14 +140,14 @@ def read_source(path: str | os.PathLike[str]) -> SourceFile:
 
 
 def read_stream(stream: IO[bytes], name: str) -> SourceFile:
-    """The text of a stream, which is PTX. Raises PtxwcetError (PW112)."""
+    """Returns the text of a stream, which is PTX. Raises PtxwcetError (PW112)."""
     return read_ptx_stream(stream, name)
 
 
 def read_program(
     main: SourceFile, *linked: SourceFile, for_graph: bool = False, is_code: bool = False
 ) -> Module:
-    """The program of a file, whose kernels are the program's, and of those linked with it.
+    """Returns the program of a file, whose kernels are the program's, and of those linked with it.
 
     ``for_graph``: as it is shown, for who asks for no more than the graph. ``is_code``: it is
     machine code, however its file is called. Raises PtxwcetError with all errors found. Cost:

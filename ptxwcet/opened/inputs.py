@@ -71,7 +71,7 @@ def describe_here() -> Mapping[str, str]:
 
 
 def _sources_of(plugin: Plugin) -> str:
-    """The digest of the sources and machines of a plugin's package, which is not imported.
+    """Returns the digest of the sources and machines of a plugin's package, which is not imported.
 
     While a package is written its version stays. A module alone has no machines but in its folder,
     which may hold anything: they have the key's own digest.
@@ -125,7 +125,7 @@ class KeyedRequest:
 
 
 def machine_digests(name: str) -> str:
-    """The digests of a machine's file and of what it extends; empty if they cannot be read.
+    """Returns the digests of a machine's file and of what it extends; empty if they cannot be read.
 
     Files that come with a package are read from there, also where inputs are supplied: whoever
     keeps an answer asks again after the analysis whether they were those of the key.
@@ -146,7 +146,7 @@ def _machine_bytes(path: Path) -> bytes:
 
 @lru_cache(maxsize=256)  # asked anew for every unit of a sweep
 def text_digest(text: str) -> str:
-    """The SHA-256 of a text, in hexadecimal."""
+    """Returns the SHA-256 of a text, in hexadecimal."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -160,7 +160,7 @@ class ChangedFile(Exception):
 
 
 def read_unchanged(keyed: KeyedRequest) -> SuppliedInputs:
-    """The files of a request, if they still are as they were when its key was made.
+    """Returns the files of a request, if they still are as they were when its key was made.
 
     Raises ChangedFile. Cost: all are read.
     """
@@ -194,7 +194,7 @@ class Inputs:
         self._names_folder: dict[str, bool] = {}
 
     def keyed(self, request: Request) -> KeyedRequest:
-        """The request with its key. Cost: its files are looked for once for requests alike.
+        """Returns the request with its key. Cost: its files are looked for once for requests alike.
 
         What cannot be read is no error here: who answers the request says so.
         """
@@ -279,7 +279,7 @@ class Inputs:
 
 
 def _asked_for(request: Request) -> set[str]:
-    """The paths of all input files that answering a request may ask for."""
+    """Returns the paths of all input files that answering a request may ask for."""
     with noted_inputs() as noted:
         try:
             load_machine(request.machine)
@@ -297,6 +297,6 @@ def _asked_for(request: Request) -> set[str]:
 
 
 def _ptxas() -> str | None:
-    """The digest of the ptxas that is asked, None without one."""
+    """Returns the digest of the ptxas that is asked, None without one."""
     program = shutil.which("ptxas")
     return None if program is None else hashlib.sha256(Path(program).read_bytes()).hexdigest()

@@ -177,13 +177,13 @@ def foreign_names(
 
 
 def what_others_have(own: Mapping[str, set[_Name]]) -> frozenset[tuple[str, _Name]]:
-    """Each kernel with what others of them have, and it has not."""
+    """Returns each kernel with what others of them have, and it has not."""
     known = set[_Name]().union(*own.values())
     return frozenset((kernel, name) for kernel in own for name in known - own[kernel])
 
 
 def build_launch(kernel: Kernel, request: Request, facts: StatedFacts, said: SaidByFile) -> Launch:
-    """The launch facts for one kernel; ``facts`` are those that concern it.
+    """Returns the launch facts for one kernel; ``facts`` are those that concern it.
 
     Raises PtxwcetError (PW209 to PW215).
     """

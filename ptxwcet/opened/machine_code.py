@@ -97,7 +97,7 @@ def _assembled(path: str, text: str, architecture: str) -> bytes:
 
 
 def _found(path: str, architecture: str | None, kernels: Sequence[str]) -> bytes:
-    """The one cubin of a binary that is meant."""
+    """Returns the one cubin of a binary that is meant."""
     try:
         held = held_code(path, read_bytes(path, MOST_DATA_BYTES))
         if any(one.data is None for one in held):
@@ -132,7 +132,7 @@ def _found(path: str, architecture: str | None, kernels: Sequence[str]) -> bytes
 
 
 def _has(found: Sequence[str], kernels: Sequence[str]) -> bool:
-    """Whether a cubin has all of the kernels, by parts of their mangled names at least."""
+    """Returns whether a cubin has all of the kernels, by parts of their mangled names at least."""
     return all(any(kernel in one for one in found) for kernel in kernels)
 
 

@@ -116,7 +116,7 @@ def compiled(
 def _place_of(
     kept: Path, tool: str, command: Sequence[str], compiles: Sequence[str]
 ) -> Path | None:
-    """Where in a folder of kept answers that is which a command makes; None if nothing is.
+    """Returns where in a folder of kept answers that is which a command makes; None if nothing is.
 
     The compiler proper reads nothing but the text that the preprocessor leaves, with all that is
     included; what nvcc calls it with, whatever its environment says, nvcc tells.
@@ -143,12 +143,12 @@ def _found(place: Path) -> bytes | None:
 
 
 def compiled_ptx(path: str, options: Sequence[str], kept: Path | None = None) -> str:
-    """The PTX of a file. Raises PtxwcetError and costs as :func:`compiled` does."""
+    """Returns the PTX of a file. Raises PtxwcetError and costs as :func:`compiled` does."""
     return compiled(path, options, kept=kept).decode("utf-8", "replace")
 
 
 def tool_run(command: list[str], folder: str | None = None) -> subprocess.CompletedProcess[str]:
-    """A tool of the toolkit, which has ended; one that does not start or end has failed."""
+    """Returns a tool of the toolkit, which has ended; one that does not start or end has failed."""
     try:
         return subprocess.run(
             command,
@@ -172,7 +172,7 @@ def is_harmless(path: str) -> bool:
 
 
 def _copied(path: str, folder: str) -> list[str]:
-    """A copy of the source, and what lets it include what the source includes."""
+    """Returns a copy of the source, and what lets it include what the source includes."""
     try:
         data = read_bytes(path, MOST_TEXT_BYTES)
     except OSError as error:
@@ -214,12 +214,12 @@ def _require_permitted(options: Sequence[str]) -> None:
 
 
 def not_compiled(message: str, remedy: str, notes: tuple[str, ...] = ()) -> PtxwcetError:
-    """The error of CUDA source of which no PTX is made."""
+    """Returns the error of CUDA source of which no PTX is made."""
     return PtxwcetError(Diagnostic("PW120", message, help=remedy, notes=notes))
 
 
 def no_architecture(message: str, remedy: str) -> UsageError:
-    """The error of who does not say for which architecture, or says none."""
+    """Returns the error of who does not say for which architecture, or says none."""
     return UsageError(not_compiled(message, remedy).diagnostics)
 
 
@@ -244,7 +244,7 @@ class Compilation:
 
 
 def ptx_text(path: str, compilation: Compilation, kernels: Sequence[str] = ()) -> str:
-    """The PTX of a file for which :func:`~ptxwcet.opened.request.needs_tool` is true.
+    """Returns the PTX of a file for which :func:`~ptxwcet.opened.request.needs_tool` is true.
 
     Of a binary with several PTX files that one is taken that is for the architecture, if one is
     named, and has the ``kernels``. Raises PtxwcetError: PW120 (not compiled), PW121 (no PTX, or
@@ -291,8 +291,8 @@ def named(
 def extracted(
     path: str, form: str, what: str, read: Callable[[Path], _Read]
 ) -> tuple[dict[str, _Read], str]:
-    """The files of a form that cuobjdump takes out of a binary, as ``ptx``, by their names; and
-    what it said. Raises PtxwcetError (PW121) without cuobjdump, and what reading them raises.
+    """Returns the files of a form that cuobjdump takes out of a binary, as ``ptx``, by their names;
+    and what it said. Raises PtxwcetError (PW121) without cuobjdump, and what reading them raises.
     """
     tool = shutil.which(OPENER)
     if tool is None:
@@ -351,7 +351,7 @@ def _for_architecture(texts: dict[str, str], architecture: str | None) -> dict[s
 
 
 def _has(text: str, kernels: Sequence[str]) -> bool:
-    """Whether PTX has all of the kernels, by parts of their mangled names at least."""
+    """Returns whether PTX has all of the kernels, by parts of their mangled names at least."""
     entries = _ENTRY.findall(text)
     return all(any(kernel in entry for entry in entries) for kernel in kernels)
 
@@ -366,5 +366,5 @@ def _listed(texts: dict[str, str]) -> tuple[str, ...]:
 
 
 def nothing_found(message: str, remedy: str, notes: tuple[str, ...] = ()) -> PtxwcetError:
-    """The error of a binary that does not hold what is wanted, or several."""
+    """Returns the error of a binary that does not hold what is wanted, or several."""
     return PtxwcetError(Diagnostic("PW121", message, help=remedy, notes=notes))

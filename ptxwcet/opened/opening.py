@@ -100,7 +100,7 @@ class ReadFile:
 
     @staticmethod
     def of(what: str, path: str) -> ReadFile:
-        """A file that has been read before; of whole paths the name alone is kept."""
+        """Returns a file that has been read before; of whole paths the name alone is kept."""
         digest = hashlib.sha256()
         with open_input(path, MOST_DATA_BYTES) as file:
             while part := file.read(1 << 20):
@@ -109,7 +109,7 @@ class ReadFile:
 
 
 def refuse(kernel: Kernel, error: Exception) -> RefusedKernel:
-    """The refusal of a kernel whose analysis raised ``error``.
+    """Returns the refusal of a kernel whose analysis raised ``error``.
 
     What is no PtxwcetError is a bug of ours (PW901): it costs this kernel only, the others of the
     file are answered.
@@ -140,11 +140,11 @@ class Opened:
         return self.request.grid if given is None else "x".join(map(str, given))
 
     def facts_of(self, kernel: Kernel) -> StatedFacts:
-        """The facts that are stated about a kernel."""
+        """Returns the facts that are stated about a kernel."""
         return self.facts.of_kernel(kernel.name)
 
     def launch_of(self, kernel: Kernel, facts: StatedFacts | None = None) -> Launch:
-        """The launch of a kernel, with its stated facts or others.
+        """Returns the launch of a kernel, with its stated facts or others.
 
         Raises PtxwcetError (PW209 to PW215).
         """
@@ -152,7 +152,7 @@ class Opened:
         return build_launch(kernel, self.request, own, self.said_by_file)
 
     def launch_not_bounded(self, kernel: Kernel) -> Launch:
-        """The launch of a kernel, of which a study bounds nothing.
+        """Returns the launch of a kernel, of which a study bounds nothing.
 
         Raises PtxwcetError: PW209 to PW215, PW326 (arrays that are set aside).
         """
@@ -161,7 +161,7 @@ class Opened:
         return launch
 
     def launch_of_paths(self, kernel: Kernel) -> Launch:
-        """The launch of a kernel, of which a study looks at nothing but the paths of warps.
+        """Returns the launch of a kernel, of which a study looks at nothing but the paths of warps.
 
         Raises PtxwcetError as :meth:`launch_not_bounded` does, and PW214 for an option that says
         how a pointer is aligned.
@@ -171,7 +171,7 @@ class Opened:
         return self.launch_not_bounded(kernel)
 
     def whole(self, kernel: Kernel) -> Kernel:
-        """A kernel with functions in the place of their calls."""
+        """Returns a kernel with functions in the place of their calls."""
         return inline_calls(kernel, self.module)
 
     def names_of(self, kernel: Kernel) -> dict[str, str]:
@@ -217,8 +217,8 @@ def open_request(request: Request, module: Module | None = None) -> Opened:
 def _loops_of(
     module: Module, kernels: Iterable[Kernel], places: Collection[Place]
 ) -> dict[str, set[Place]]:
-    """Those of some places at which each kernel has loops; a bound that is given for several
-    kernels is said of those that have the loop.
+    """Returns those of some places at which each kernel has loops; a bound that is given for
+    several kernels is said of those that have the loop.
     """
     own: dict[str, set[Place]] = {}
     for kernel in kernels if places else ():
@@ -233,8 +233,8 @@ def _loops_of(
 def loops_named(
     module: Module, kernels: Iterable[Kernel], texts: Iterable[str]
 ) -> dict[str, set[str]]:
-    """The same of places as plans write them, by label or line. What is no place no kernel has:
-    whoever reads it will say why.
+    """Returns the same of places as plans write them, by label or line. What is no place no kernel
+    has: whoever reads it will say why.
     """
     places: dict[Place, list[str]] = {}
     for text in texts:
@@ -269,7 +269,7 @@ def prepared_kernel(opened: Opened, kernel: Kernel, machine: Machine) -> Prepare
 
 
 def read_module(request: Request, *, for_graph: bool = False) -> Module:
-    """The PTX of a request, parsed and linked; its warnings are said. Raises PtxwcetError.
+    """Returns the PTX of a request, parsed and linked; its warnings are said. Raises PtxwcetError.
 
     ``for_graph``: no more than the graph is asked for, as it is shown.
     """
@@ -294,7 +294,7 @@ def sources_of(request: Request) -> tuple[SourceFile, ...]:
 
 
 def warned_of(module: Module) -> Module:
-    """The module, whose warnings are said; a command says the same one once."""
+    """Returns the module, whose warnings are said; a command says the same one once."""
     for warning in module.warnings:
         _LOGGER.warning("%s", warning.render())
     return module
@@ -311,7 +311,7 @@ def digest_of(request: Request) -> str:
 
 
 def file_digest(path: str) -> str:
-    """The SHA-256 of the bytes of a file that has been read before, in hexadecimal."""
+    """Returns the SHA-256 of the bytes of a file that has been read before, in hexadecimal."""
     return hashlib.sha256(read_bytes(path, MOST_TEXT_BYTES)).hexdigest()
 
 
@@ -350,7 +350,7 @@ def state_facts(request: Request, module: Module) -> StatedFacts:
 
 
 def find_named_policy(request: Request) -> Policy | None:
-    """The policy that the request names, or None. Raises PtxwcetError (PW530, PW536)."""
+    """Returns the policy that the request names, or None. Raises PtxwcetError (PW530, PW536)."""
     if request.policy is not None:
         return find_policy(request.policy)
     if request.method == SCHEDULED:
@@ -365,7 +365,7 @@ def find_named_policy(request: Request) -> Policy | None:
 
 
 def select_kernels(kernels: Sequence[Kernel], names: Sequence[str], path: str) -> list[Kernel]:
-    """The kernels named, or all. Raises PtxwcetError (PW208) if there is no such kernel.
+    """Returns the kernels named, or all. Raises PtxwcetError (PW208) if there is no such kernel.
 
     A name is that of the PTX, or else what people call kernels whose names are mangled.
     """
@@ -390,7 +390,7 @@ def select_kernels(kernels: Sequence[Kernel], names: Sequence[str], path: str) -
 
 
 def recent_module(request: Request) -> Module:
-    """The PTX of a request, parsed anew only if it changed or was not among the last ones.
+    """Returns the PTX of a request, parsed anew only if it changed or was not among the last ones.
 
     Raises PtxwcetError. Cost: the file is read.
     """
@@ -416,7 +416,7 @@ def _parsed(
 
 
 def files_of(request: Request, answer: Answer[Any]) -> tuple[ReadFile, ...]:
-    """The files that an answer rests on, each with its digest.
+    """Returns the files that an answer rests on, each with its digest.
 
     Files have been read before. Cost: linear in their sizes.
     """

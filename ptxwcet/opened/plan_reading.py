@@ -38,7 +38,7 @@ MOST_TABLES = 10_000
 
 
 def open_plan(path: str) -> tuple[SourceFile, dict[str, Any]]:
-    """The text of a plan, and its tables. Raises PtxwcetError (PW570)."""
+    """Returns the text of a plan, and its tables. Raises PtxwcetError (PW570)."""
     try:
         file = SourceFile(path, read_text(path, MOST_TOML_BYTES))
     except (OSError, ValueError) as error:
@@ -52,7 +52,7 @@ def open_plan(path: str) -> tuple[SourceFile, dict[str, Any]]:
 
 
 def texts(value: Any) -> list[str]:
-    """The texts of a value that is one text, or a list of them."""
+    """Returns the texts of a value that is one text, or a list of them."""
     return [value] if isinstance(value, str) else list(value)
 
 
@@ -78,7 +78,7 @@ class PlanProblems:
 
     @property
     def is_full(self) -> bool:
-        """Whether no more problems are collected: there are enough for anyone to read."""
+        """True if no more problems are collected: there are enough for anyone to read."""
         return len(self._problems) >= MOST_PROBLEMS
 
     @property
@@ -153,7 +153,7 @@ class PlanProblems:
         return tables
 
     def files_of(self, pattern: str, number: int) -> list[str]:
-        """The files that a name or pattern means, by name; PW573 if there is none."""
+        """Returns the files that a name or pattern means, by name; PW573 if there is none."""
         folder = self.folder
         named = os.path.join(folder, pattern)
         is_pattern = glob.has_magic(pattern) and not os.path.exists(named)
@@ -250,7 +250,7 @@ class PlanProblems:
 
 
 def is_made(path: str, *, is_code: bool) -> bool:
-    """Whether a tool makes PTX, or machine code, of a file before anything is read."""
+    """Returns whether a tool makes PTX, or machine code, of a file before anything is read."""
     return needs_tool(path) or (is_code and not is_no_ptx(path))
 
 

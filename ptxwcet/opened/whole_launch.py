@@ -145,7 +145,7 @@ def local_memory(kernel: Kernel) -> Spills:
 
 
 def _names_dynamic(kernel: Kernel, module: Module) -> bool:
-    """Whether the kernel names shared memory whose size the launch sets."""
+    """Returns whether the kernel names shared memory whose size the launch sets."""
     named = {name for instruction in kernel.instructions for name in instruction.names}
     variables = (*module.variables, *kernel.variables)
     return any(

@@ -90,7 +90,7 @@ def access_rows(
     paid: Mapping[int, int],
     bound_cycles: int | None,
 ) -> tuple[AccessRow, ...]:
-    """The accesses of a kernel but for those to its parameters, in program order.
+    """Returns the accesses of a kernel but for those to its parameters, in program order.
 
     ``paid``: cycles of a bound of ``bound_cycles`` that each instruction pays, by index.
     """
@@ -130,7 +130,7 @@ def grouped_accesses(accesses: Sequence[AccessRow]) -> list[list[AccessRow]]:
 
 
 def access_lines(accesses: Sequence[AccessRow], most_rows: int) -> Iterator[str]:
-    """A table of accesses, one row for all of a line that do the same, the costliest first.
+    """Yields a table of accesses, one row for all of a line that do the same, the costliest first.
 
     Under it what was left out, and what the numbers count.
     """

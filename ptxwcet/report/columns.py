@@ -98,7 +98,7 @@ def filled(rows: Sequence[Any], place: str, titles: Titles) -> Iterator[tuple[Co
 
 
 def is_empty(values: Iterable[object]) -> bool:
-    """Whether a column has nothing in any row."""
+    """Returns whether a column has nothing in any row."""
     return all(value in (None, "") for value in values)
 
 

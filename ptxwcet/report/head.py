@@ -116,12 +116,12 @@ Headed = TypeVar("Headed", bound=KernelHead | Refused)
 
 
 def report_head() -> tuple[Literal[1], str, str]:
-    """The fields of a :class:`ReportHead`."""
+    """Returns the fields of a :class:`ReportHead`."""
     return SCHEMA, "ptxwcet", VERSION
 
 
 def machine_head(answer: Answer[Any]) -> tuple[Literal[1], str, str, str, str, MachineRow]:
-    """The fields of the :class:`MachineHead` of an answer."""
+    """Returns the fields of the :class:`MachineHead` of an answer."""
     machine = answer.machine
     kernels = [study.kernel for study in answer.answered]
     is_code = bool(kernels) and all(kernel.code is not None for kernel in kernels)
@@ -132,7 +132,7 @@ def machine_head(answer: Answer[Any]) -> tuple[Literal[1], str, str, str, str, M
 
 
 def head_text(head: MachineHead) -> str:
-    """The first lines of a text for people."""
+    """Returns the first lines of a text for people."""
     machine = head.machine
     return (
         f"{head.tool} {head.version}  {head.file}\n"
@@ -192,7 +192,7 @@ def answered(rows: Iterable[Row | Refused]) -> list[Row]:
 
 
 def internal_errors(answer: Answer[Any], rows: Iterable[object]) -> list[Diagnostic]:
-    """The internal errors that cost kernels which an answer has, their rows."""
+    """Returns the internal errors that cost kernels which an answer has, their rows."""
     pairs = zip(answer.kernels, rows, strict=True)
     return [
         one
@@ -203,19 +203,19 @@ def internal_errors(answer: Answer[Any], rows: Iterable[object]) -> list[Diagnos
 
 
 def refusals(answer: Answer[Any], rows: Iterable[object]) -> list[Diagnostic]:
-    """Why kernels of an answer are refused, and then the internal errors of its report."""
+    """Returns why kernels of an answer are refused, and then the internal errors of its report."""
     said = [diagnostic for refused in answer.refused for diagnostic in refused.diagnostics]
     return said + internal_errors(answer, rows)
 
 
 def said_in(row: Refused) -> list[Diagnostic]:
-    """The diagnostics of a refusal that has no place."""
+    """Returns the diagnostics of a refusal that has no place."""
     said = row.diagnostics
     return [Diagnostic(one.code, one.message, notes=one.notes, help=one.help) for one in said]
 
 
 def refused_row(row: RefusedKernel) -> Refused:
-    """The refusal of a kernel as plain data."""
+    """Returns the refusal of a kernel as plain data."""
     kernel = row.kernel
     return Refused(kernel.name, kernel.readable, tuple(map(diagnostic_row, row.diagnostics)))
 
@@ -223,7 +223,7 @@ def refused_row(row: RefusedKernel) -> Refused:
 def kernel_head(
     kernel: Kernel, launch: Launch
 ) -> tuple[str, str, Dim3, Dim3 | None, tuple[tuple[str, int | float], ...], _Names]:
-    """The fields of a :class:`KernelHead`; names are those that are not PTX's own."""
+    """Returns the fields of a :class:`KernelHead`; names are those that are not PTX's own."""
     parameters = tuple(sorted(launch.parameters.items()))
     names = ((one, launch.name_of(one)) for one, _ in parameters)
     other = tuple((one, name) for one, name in names if name != one)
@@ -231,7 +231,7 @@ def kernel_head(
 
 
 def as_people_know(row: Headed) -> Headed:
-    """A row with the names that people know in the place of PTX's."""
+    """Returns a row with the names that people know in the place of PTX's."""
     if isinstance(row, Refused):
         return replace(row, kernel=row.readable)
     names = dict(row.parameter_names)
@@ -240,7 +240,7 @@ def as_people_know(row: Headed) -> Headed:
 
 
 def launch_text(row: BlockHead) -> str:
-    """A launch for people: block, grid, parameters."""
+    """Returns a launch for people: block, grid, parameters."""
     block = "x".join(map(str, row.block))
     grid = "any grid" if row.grid is None else f"grid {'x'.join(map(str, row.grid))}"
     values = ", ".join(f"{name}={value}" for name, value in row.parameters)
@@ -249,7 +249,7 @@ def launch_text(row: BlockHead) -> str:
 
 
 def diagnostic_row(diagnostic: Diagnostic) -> DiagnosticRow:
-    """A diagnostic as plain data, where it is written."""
+    """Returns a diagnostic as plain data, where it is written."""
     diagnostic = diagnostic.as_written()
     span = diagnostic.span
     place = (None,) * 3 if span is None else (span.source.name, span.line, span.column)

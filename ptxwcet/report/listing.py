@@ -128,7 +128,7 @@ def _texts(file: SourceFile, *, is_code: bool) -> dict[int, str]:
 def _shown(
     with_code: Mapping[int, _Line], texts: Mapping[int, str], *, is_bounded: bool
 ) -> tuple[CodeLine, ...]:
-    """The lines near those with instructions, of the ``texts`` of lines in their order.
+    """Returns the lines near those with instructions, of the ``texts`` of lines in their order.
 
     A line that there is no text of, since it is not at hand or another one, is not shown.
     """

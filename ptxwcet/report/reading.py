@@ -28,7 +28,7 @@ class NotAReport(ValueError):
 
 
 def read_as(model: type[_Model], data: object, place: str = "") -> _Model:
-    """The data as an instance of a dataclass. Raises NotAReport, Changed. Cost: linear."""
+    """Returns the data as an instance of a dataclass. Raises NotAReport, Changed. Cost: linear."""
     if not isinstance(data, dict):
         raise NotAReport(f"{place or 'the top'}: no object")
     if not place:
@@ -75,7 +75,7 @@ def _value(kind: Any, data: Any, place: str) -> Any:
 
 
 def _words(names: Any) -> list[str]:
-    """The values that a text may have: of a Literal's arguments, or of an enumeration."""
+    """Returns the values that a text may have: of a Literal's arguments, or of an enumeration."""
     if not isinstance(names, EnumMeta):
         return list(names)
     members: Mapping[str, Enum] = names.__members__
@@ -94,7 +94,7 @@ def _tuple(arguments: tuple[Any, ...], data: Any, place: str) -> tuple[Any, ...]
 
 
 def _alternative(kinds: tuple[Any, ...], data: Any) -> Any:
-    """The type that the data are meant to have: objects name theirs by their ``status``."""
+    """Returns the type that the data are meant to have: objects name theirs by their ``status``."""
     if isinstance(data, dict):
         models = [kind for kind in kinds if dataclasses.is_dataclass(kind)]
         meant = (

@@ -68,7 +68,7 @@ class SourceLines:
         return lines[location.line - 1].strip() if 0 < location.line <= len(lines) else None
 
     def lines(self, file: str) -> list[str]:
-        """All lines of a source file, as ``.file`` names it; none if it is not at hand."""
+        """Returns all lines of a source file, as ``.file`` names it; none if it is not at hand."""
         name = Path(file).name
         if self._paths.setdefault(name, file) != file:
             return []
@@ -87,7 +87,7 @@ class SourceLines:
         return [] if "\0" in text else text.splitlines()
 
     def _path(self, name: str) -> Path | None:
-        """Where the file lies, links followed; None if its lines are not to be shown."""
+        """Returns where the file lies, links followed; None if its lines are not to be shown."""
         if self._source is not None and self._source.name == name:
             return self._source
         if self._folder is None:
@@ -101,5 +101,5 @@ class SourceLines:
 
 
 def ptx_text(kernel: Kernel, index: int) -> str:
-    """The PTX of an instruction on one line."""
+    """Returns the PTX of an instruction on one line."""
     return " ".join(kernel.instructions[index].span.text.split())

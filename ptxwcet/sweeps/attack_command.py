@@ -26,7 +26,7 @@ _MOST_SHOWN = 10
 
 
 def _is_name(word: str) -> bool:
-    """Whether a word is the name of an attack, and not that of a file."""
+    """Returns whether a word is the name of an attack, and not that of a file."""
     return "." not in word and os.sep not in word
 
 
@@ -113,7 +113,7 @@ def validate_attack(
 
 
 def _chosen(names: tuple[str, ...], file: AttackFile | None) -> tuple[Attack, ...]:
-    """The attacks of these names, all without one. Raises PtxwcetError (PW831)."""
+    """Returns the attacks of these names, all without one. Raises PtxwcetError (PW831)."""
     from ptxwcet.sweeps.attacks import ATTACKS
 
     known = {one.name: one for one in (*ATTACKS, *(file.attacks if file is not None else ()))}

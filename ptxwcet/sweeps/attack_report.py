@@ -68,12 +68,12 @@ class AttackReport(ReportHead):
 
     @property
     def passed(self) -> bool:
-        """Whether every unit was finished, and none contradicts the tool."""
+        """True if every unit was finished, and none contradicts the tool."""
         return not self.violations and not self.unfinished
 
 
 def attack_lines(report: AttackReport) -> Iterator[str]:
-    """The report as text, a paragraph an attack."""
+    """Yields the report as text, a paragraph an attack."""
     for row in report.attacks:
         seeds = f"seeds {row.first_seed} to {row.first_seed + row.units - 1}"
         yield (

@@ -64,11 +64,11 @@ class AttackPlan:
     seconds: float = 60.0
 
     def file_of(self, attack: Attack) -> AttackFile | None:
-        """The file that an attack is of; None for those of the package."""
+        """Returns the file that an attack is of; None for those of the package."""
         return self.file if self.file is not None and attack in self.file.attacks else None
 
     def key(self, attack: Attack, seed: int) -> str:
-        """The key that a unit is kept under."""
+        """Returns the key that a unit is kept under."""
         file = self.file_of(attack)
         whole = {
             "attack": attack.name,
@@ -79,7 +79,7 @@ class AttackPlan:
         return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
 
     def unit(self, number: int, attack: Attack, seed: int) -> Unit:
-        """The unit of a seed."""
+        """Returns the unit of a seed."""
         file = self.file_of(attack)
         payload = {
             "attack": attack.name,
@@ -142,7 +142,7 @@ class _Run:
         self._done = self._violations = 0
 
     def missing(self) -> Iterator[Unit]:
-        """The units that are not kept, in the order of seeds; they are under way then."""
+        """Yields the units that are not kept, in the order of seeds; they are under way then."""
         turns = itertools.count() if self._plan.units is None else range(self._plan.units)
         numbers = itertools.count()
         kept = self._kept_turns() if self._plan.units is None else 0
@@ -184,7 +184,7 @@ class _Run:
             self._progress(self._done, self._violations, min(self._part(), 1.0))
 
     def _part(self) -> float:
-        """Which part of the run is over."""
+        """Returns which part of the run is over."""
         if self._plan.units is not None:
             return self._done / (self._plan.units * len(self._plan.attacks))
         if self._begin is None:
@@ -211,7 +211,7 @@ class _Run:
         self._save(attack, seed, [_witness(one) for one in value["witnesses"]])
 
     def report(self) -> AttackReport:
-        """The report of all units, from what is kept, in the order of seeds."""
+        """Returns the report of all units, from what is kept, in the order of seeds."""
         rows: list[RunAttackRow] = []
         witnesses: list[WitnessRow] = []
         unfinished: list[UnfinishedRow] = []

@@ -262,7 +262,7 @@ def _module(path: Path) -> ModuleType:
 
 
 def _digest(path: Path, sources: object) -> str:
-    """The SHA-256 of a file and of what it says it rests on, names and contents."""
+    """Returns the SHA-256 of a file and of what it says it rests on, names and contents."""
     whole = hashlib.sha256(path.read_bytes())
     if not isinstance(sources, tuple | list) or not all(isinstance(one, str) for one in sources):
         raise _unusable(path, "SOURCES is a tuple of names of files and folders")
@@ -277,7 +277,7 @@ def _digest(path: Path, sources: object) -> str:
 
 
 def _files(place: Path) -> Iterator[Path]:
-    """A file, or all of a folder but hidden and compiled ones, in order."""
+    """Yields a file, or all of a folder but hidden and compiled ones, in order."""
     if place.is_file():
         yield place
         return

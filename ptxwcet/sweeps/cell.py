@@ -194,7 +194,7 @@ class Cell:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the child process runs."""
+        """True if the child process runs."""
         return self._process.poll() is None
 
     def kill(self) -> None:
@@ -292,7 +292,7 @@ def _run(work: str, unit: Unit, limits: Limits, closed: int, *, is_new: bool) ->
 
 
 def _cell(ready: _Ready, work: str, limits: Limits) -> Cell:
-    """An idle cell that is young enough not to be about to end, else a new one."""
+    """Returns an idle cell that is young enough not to be about to end, else a new one."""
     while True:
         try:
             cell, since = ready.get_nowait()

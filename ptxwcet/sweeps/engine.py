@@ -150,7 +150,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _connected(address: str) -> Client:
-    """A client of the scheduler. Raises PtxwcetError (PW820)."""
+    """Returns a client of the scheduler. Raises PtxwcetError (PW820)."""
     from distributed import Client
 
     try:
@@ -272,7 +272,7 @@ class _Campaign:
         future.add_done_callback(self._ended.put)
 
     def _results_of(self, future: Future) -> Iterator[Result]:
-        """The results of a batch that has ended; none if it has to be done again.
+        """Yields the results of a batch that has ended; none if it has to be done again.
 
         Raises PtxwcetError: PW821, PW822.
         """
@@ -311,7 +311,7 @@ class _Campaign:
             yield result
 
     def _wanted(self) -> float:
-        """The seconds that a batch should take: more of them with many workers."""
+        """Returns the seconds that a batch should take: more of them with many workers."""
         return BATCH_SECONDS * max(1.0, self._known_threads / THREADS_A_SECOND)
 
     def _pop_left(self) -> Iterator[Unit]:
@@ -439,7 +439,7 @@ def _not_alike(address: str, there: Mapping[str, str]) -> PtxwcetError:
 
 
 def _short(text: str | None) -> str:
-    """A version, or the beginning of a digest."""
+    """Returns a version, or the beginning of a digest."""
     return "none" if text is None else text if len(text) < 64 else text[:12]
 
 

@@ -71,7 +71,7 @@ class ExpressionError(Exception):
         self.remedy = remedy
 
     def moved(self, by: int) -> ExpressionError:
-        """The same mistake in a text in which this one begins at ``by``."""
+        """Returns the same mistake in a text in which this one begins at ``by``."""
         return ExpressionError(self.message, self.start + by, self.end + by, self.remedy)
 
 
@@ -94,7 +94,7 @@ class Expression:
     _evaluate: _Evaluate
 
     def value(self, values: Values) -> int | str:
-        """Its value. Raises NoValueError: a division by zero, more than 64 bits, a text."""
+        """Returns its value. Raises NoValueError: a division by zero, more than 64 bits, a text."""
         if self.is_name:
             (name,) = self.names
             return values[name]
@@ -109,7 +109,7 @@ class Condition:
     _evaluate: _Evaluate
 
     def holds(self, values: Values) -> bool:
-        """Whether it is true. Raises NoValueError as Expression.value does."""
+        """Returns whether it is true. Raises NoValueError as Expression.value does."""
         return bool(self._evaluate(values))
 
 
@@ -125,11 +125,11 @@ class Template:
 
     @property
     def is_one_expression(self) -> bool:
-        """Whether it is nothing but one expression in braces: then its value may be an integer."""
+        """True if it is nothing but one expression in braces: then its value may be an integer."""
         return len(self.parts) == 1 and isinstance(self.parts[0], Expression)
 
     def render(self, values: Values) -> int | str:
-        """The text for these values; of one expression alone its value.
+        """Returns the text for these values; of one expression alone its value.
 
         Raises NoValueError as Expression.value does.
         """
@@ -142,7 +142,7 @@ class Template:
 
 
 def parse_template(text: str) -> Template:
-    """The template of a text. Raises ExpressionError. Cost: linear."""
+    """Returns the template of a text. Raises ExpressionError. Cost: linear."""
     if len(text) > _LONGEST_TEMPLATE:
         raise ExpressionError(
             f"a text of more than {_LONGEST_TEMPLATE:,} characters", 0, _LONGEST_TEMPLATE
@@ -184,14 +184,14 @@ def parse_template(text: str) -> Template:
 
 
 def parse_expression(text: str) -> Expression:
-    """The integer expression of a text. Raises ExpressionError. Cost: linear."""
+    """Returns the integer expression of a text. Raises ExpressionError. Cost: linear."""
     node, builder = _parse(text)
     evaluate = builder.number(node)
     return Expression(builder.names, isinstance(node, ast.Name), evaluate)
 
 
 def parse_condition(text: str) -> Condition:
-    """The condition of a text. Raises ExpressionError. Cost: linear."""
+    """Returns the condition of a text. Raises ExpressionError. Cost: linear."""
     node, builder = _parse(text)
     return Condition(builder.names, builder.condition(node))
 
@@ -200,7 +200,7 @@ def parse_condition(text: str) -> Condition:
 
 
 def _parse(text: str) -> tuple[ast.expr, _Builder]:
-    """How the words of a text belong together. Raises ExpressionError."""
+    """Returns how the words of a text belong together. Raises ExpressionError."""
     if not text.strip():
         raise ExpressionError("an expression is empty", 0, len(text), _KNOWN)
     if len(text) > _LONGEST_EXPRESSION:

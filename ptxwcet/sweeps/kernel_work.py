@@ -25,7 +25,7 @@ _CODES = {
 
 
 def kernel_unit(number: int, keyed: KeyedRequest, supplied: SuppliedInputs) -> Unit:
-    """The unit of a request, with the contents of its files."""
+    """Returns the unit of a request, with the contents of its files."""
     digests = {path: digest for path, digest in keyed.files if digest is not None}
     payload: dict[str, Any] = {
         "request": asdict(keyed.request),
@@ -82,7 +82,7 @@ def kept_result(keyed: KeyedRequest, result: Result) -> KeptEntry | KeptFailure:
 
 
 def failure(keyed: KeyedRequest, code: str, why: str) -> KeptFailure:
-    """The row of a request without an answer."""
+    """Returns the row of a request without an answer."""
     message = f"{whose(keyed.request)}: {why}"
     return KeptFailure(keyed.key, asdict(not_answered(keyed.request, code, message, "failed")))
 

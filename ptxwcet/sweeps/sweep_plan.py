@@ -99,7 +99,7 @@ class SweepPlan:
         return self._count
 
     def integer_columns(self) -> frozenset[str]:
-        """The columns with nothing but integers of 64 bits. Cost: that of the units."""
+        """Returns the columns with nothing but integers of 64 bits. Cost: that of the units."""
         texts: set[str] = set()
         for unit in self.units():
             for name, value in zip(self.columns, unit.values, strict=True):
@@ -108,7 +108,7 @@ class SweepPlan:
         return frozenset(self.columns) - texts
 
     def units(self) -> Iterator[PlannedUnit]:
-        """All units, one after the other; each call begins anew, and opens no file.
+        """Yields all units, one after the other; each call begins anew, and opens no file.
 
         Cost: about 10 microseconds a unit; memory does not depend on how many there are.
         """
@@ -121,7 +121,7 @@ class SweepPlan:
 
 
 def read_sweep_plan(path: str, kept: Path | None = None) -> SweepPlan:
-    """The plan at ``path``. Raises PtxwcetError with all problems found.
+    """Returns the plan at ``path``. Raises PtxwcetError with all problems found.
 
     ``kept`` is a folder of kept answers, where what is compiled is found again.
 
@@ -141,7 +141,7 @@ class _Reader:
         self._top: Mapping[str, Any] = {}
 
     def plan(self, path: str, data: Mapping[str, Any]) -> SweepPlan:
-        """The plan of these tables. Raises PtxwcetError with every problem."""
+        """Returns the plan of these tables. Raises PtxwcetError with every problem."""
         problems = self._problems
         self._top = {key: data[key] for key in DEFAULTS if key in data}
         problems.check_keys(data, None, TOP_KEYS, lambda key, value: None)
@@ -217,7 +217,7 @@ class _Checker:
         self._paths: set[str] = set()
 
     def count(self) -> int:
-        """How many units the table has, if nothing is reported. Files are opened."""
+        """Returns how many units the table has, if nothing is reported. Files are opened."""
         table, factor = self._table, self._table.fixed_factor()
         for name in table.link:
             self._problems.require_file(name, LINK, self._number)
@@ -271,7 +271,7 @@ class _Checker:
         return True
 
     def _is_value(self, path: str, choice: Choice, values: Values) -> bool:
-        """Whether a key has a value for a combination; what is wrong with it is reported.
+        """Returns whether a key has a value for a combination; what is wrong with it is reported.
 
         Names of files that are not there are reported, too, but are values.
         """
@@ -337,7 +337,7 @@ def _columns(tables: Sequence[SweepTable]) -> tuple[str, ...]:
 
 
 def _are_alike(choices: Sequence[Choice], tables: int) -> bool:
-    """Whether a key says the same in all units, as far as the axes do not tell."""
+    """Returns whether a key says the same in all units, as far as the axes do not tell."""
     first = choices[0].elements
     return (
         len(choices) == tables

@@ -83,7 +83,7 @@ BOTH_KEYS = 'for example method = ["safe", "scheduled"], policy = ["gto", "lrr"]
 
 
 def has_scheduled(methods: object) -> bool:
-    """Whether the method scheduled is among those that a key holds, or is the one."""
+    """Returns whether the method scheduled is among those that a key holds, or is the one."""
     return methods == SCHEDULED or (isinstance(methods, list) and SCHEDULED in methods)
 
 
@@ -116,7 +116,7 @@ class Places:
         self.report("PW811", message, path, error.remedy, place)
 
     def span(self, path: str) -> Span | None:
-        """The entry of a key; None if only its table is known, or not even that."""
+        """Returns the entry of a key; None if only its table is known, or not even that."""
         file, number = self._problems.file, self._number
         table, dot, name = path.partition(".")
         if dot:
@@ -145,7 +145,7 @@ class Places:
         return None
 
     def _span_of_text(self, path: str, text: str) -> Span | None:
-        """A text of a key, without its quotes; None if it is not written as it is."""
+        """Returns a text of a key, without its quotes; None if it is not written as it is."""
         entry = self.span(path)
         if entry is None:
             return None
@@ -174,7 +174,7 @@ class TableReader:
         self._is_good = True
 
     def table(self) -> SweepTable | None:
-        """The table, None if it has mistakes, which are reported."""
+        """Returns the table, None if it has mistakes, which are reported."""
         problems = self._problems
         problems.check_keys(self._own, self._number, TABLE_KEYS, lambda key, value: None)
         if "files" not in self._own:
@@ -314,7 +314,7 @@ class TableReader:
         return tuple(conditions)
 
     def _schedules(self) -> tuple[tuple[str, str | None], ...]:
-        """Each method, the method scheduled with each policy."""
+        """Returns each method, the method scheduled with each policy."""
         methods = self._choice("method", [SAFE_NAME]).elements
         policies = self._choice("policy").elements
         is_scheduled = has_scheduled(list(methods))
@@ -360,7 +360,7 @@ def _listed(value: object, what: str) -> Sequence[object]:
 
 
 def _range(table: Mapping[str, object], what: str) -> range:
-    """The integers of a table with from, to and perhaps step. Raises AxisError."""
+    """Returns the integers of a table with from, to and perhaps step. Raises AxisError."""
     unknown = [key for key in table if key not in _RANGE_KEYS]
     if unknown:
         message = f"{what}: a range has from, to and step, not {unknown[0]!r}"
@@ -424,7 +424,7 @@ def number_expected(key: str) -> str:
 
 
 def read_named_values(table: str, name: str, value: object) -> Sequence[Value]:
-    """The values of a parameter or of a loop. Raises AxisError: PW571, PW572, PW810."""
+    """Returns the values of a parameter or of a loop. Raises AxisError: PW571, PW572, PW810."""
     what = f"{name!r} of {table}"
     if not name or "=" in name:
         raise AxisError("PW572", f"{what} is no name")
@@ -438,7 +438,7 @@ def read_named_values(table: str, name: str, value: object) -> Sequence[Value]:
 
 
 def read_axis(name: str, value: object) -> Sequence[int | str]:
-    """The values of an axis. Raises AxisError: PW571, PW572, PW810."""
+    """Returns the values of an axis. Raises AxisError: PW571, PW572, PW810."""
     if _AXIS_NAME.fullmatch(name) is None or iskeyword(name):
         message = f"{name!r} cannot name an axis: take letters, digits and _, up to 64"
         raise AxisError("PW572", message)
@@ -457,7 +457,7 @@ def read_axis(name: str, value: object) -> Sequence[int | str]:
 
 
 def read_limit(key: str, value: Any) -> int:
-    """The value of a key of ``[limits]``. Raises AxisError (PW572)."""
+    """Returns the value of a key of ``[limits]``. Raises AxisError (PW572)."""
     if not LIMITS[key].is_value(value):
         raise AxisError("PW572", f"{key} is {LIMITS[key].held}")
     return int(value)

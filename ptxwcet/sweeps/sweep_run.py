@@ -100,7 +100,7 @@ def compiled_in(folder: Path, plan: str) -> Path | None:
 
 
 def _holds_files(folder: Path) -> bool:
-    """Whether there is more in a folder than what was compiled. Raises OSError."""
+    """Returns whether there is more in a folder than what was compiled. Raises OSError."""
     return folder.is_dir() and any(one.name != COMPILED for one in folder.iterdir())
 
 
@@ -135,7 +135,7 @@ class _Run:
             self._write()
 
     def rows(self) -> Iterator[Row]:
-        """The rows of the tables, in the plan's order."""
+        """Yields the rows of the tables, in the plan's order."""
         for planned in self._plan.units():
             keyed = self._inputs.keyed(planned.request)
             kept = self._store.summary(keyed.key)
@@ -145,7 +145,7 @@ class _Run:
             yield Row(planned, keyed, *kept)
 
     def missing(self) -> Iterator[Unit]:
-        """The units without an answer, in the plan's order; they are under way then."""
+        """Yields the units without an answer, in the plan's order; they are under way then."""
         for planned in self._plan.units():
             keyed = self._inputs.keyed(planned.request)
             key = keyed.key
@@ -159,7 +159,7 @@ class _Run:
                 yield unit
 
     def _unit(self, planned: PlannedUnit, keyed: KeyedRequest) -> Unit | None:
-        """The unit; None, with a row that says so, if a file is not as it was any more."""
+        """Returns the unit; None, with a row that says so, if a file is not as it was any more."""
         try:
             return kernel_unit(planned.index, keyed, self._inputs.supplied(keyed))
         except ChangedFile as changed:
@@ -227,7 +227,7 @@ class Claim:
 
 
 def _has_results(folder: Path) -> bool:
-    """Whether a run kept anything in a folder: one whose cluster was not there did not."""
+    """Returns whether a run kept anything in a folder: one whose cluster was not there did not."""
     if (folder / PARQUET).exists():
         return True
     if not (folder / STORE).exists():

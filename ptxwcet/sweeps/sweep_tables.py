@@ -52,13 +52,13 @@ class Choice:
         return frozenset(name for template in templates for name in template.names)
 
     def values(self, axes: Values) -> Sequence[Value]:
-        """Its values for a combination of axes. Raises NoValueError."""
+        """Returns its values for a combination of axes. Raises NoValueError."""
         if not self.has_templates:
             return self.elements  # type: ignore[return-value]  # none of them is a template
         return [one.render(axes) if isinstance(one, Template) else one for one in self.elements]
 
     def texts(self, axes: Values) -> list[str]:
-        """Its values as texts. Raises NoValueError."""
+        """Returns its values as texts. Raises NoValueError."""
         return [str(value) for value in self.values(axes)]
 
 
@@ -87,7 +87,7 @@ class Sources:
     are_made: dict[tuple[str, bool], bool] = field(default_factory=dict)
 
     def kernels_of(self, code: Code) -> tuple[str, ...] | None:
-        """The names of a file's kernels, None if it cannot be read. It is parsed once."""
+        """Returns the names of a file's kernels, None if it cannot be read. It is parsed once."""
         if code not in self.kernels:
             try:
                 request = self.made[code]
@@ -125,18 +125,18 @@ class Sources:
         return frozenset(names).intersection(frozenset().union(*known)).difference(own)
 
     def has_kernel(self, code: Code, name: str) -> bool:
-        """Whether a file has a kernel that is meant by a name, or cannot be read."""
+        """Returns whether a file has a kernel that is meant by a name, or cannot be read."""
         known = self.kernels_of(code)
         return known is None or bool(_meant(name, known))
 
     def is_made(self, path: str, *, is_code: bool) -> bool:
-        """Whether something is made of a file, before it is read. It is opened once."""
+        """Returns whether something is made of a file, before it is read. It is opened once."""
         if (path, is_code) not in self.are_made:
             self.are_made[path, is_code] = is_made(path, is_code=is_code)
         return self.are_made[path, is_code]
 
     def launched(self, name_of_file: str) -> str | None:
-        """The kernel that a launch file names; None if it names none, or cannot be read."""
+        """Returns the kernel that a launch file names; None if it names none, or cannot be read."""
         path = os.path.join(self.folder, name_of_file)
         if path not in self.launches:
             try:
@@ -174,7 +174,7 @@ class SweepTable:
 
     @property
     def is_code(self) -> bool:
-        """Whether the machine code of its files is bounded, at least beside their PTX."""
+        """True if the machine code of its files is bounded, at least beside their PTX."""
         return True in self.making[MACHINE_CODE].elements
 
     @property
@@ -195,7 +195,7 @@ class SweepTable:
             yield from ((f"{key}.{name}", choice) for name, choice in choices.items())
 
     def combinations(self) -> Iterator[dict[str, int | str]]:
-        """The combinations of axes that ``where`` leaves in.
+        """Yields the combinations of axes that ``where`` leaves in.
 
         One for which a condition is false is out, whatever the others are; raises NoValueError if
         none is false and one has no value. Cost: linear in the product; a condition is decided as
@@ -214,7 +214,7 @@ class SweepTable:
         values: dict[str, int | str],
         failure: NoValueError | None,
     ) -> Iterator[dict[str, int | str]]:
-        """The combinations that begin with these values, of the first axes."""
+        """Yields the combinations that begin with these values, of the first axes."""
         for condition in decided[len(values)]:
             try:
                 if not condition.holds(values):
@@ -231,7 +231,7 @@ class SweepTable:
             yield values
 
     def fixed_factor(self) -> int:
-        """How many units each subject has for one combination of axes."""
+        """Returns how many units each subject has for one combination of axes."""
         choices = (*self.choices.values(), *self.parameters.values(), *self.loop_bounds.values())
         sizes = prod(len(choice.elements) for choice in (*choices, self.machines))
         return sizes * max(len(self.latencies.elements), 1) * len(self.schedules)
@@ -278,7 +278,7 @@ class SweepTable:
     def _named(
         self, code: Code, launch: str | None, keys: Mapping[str, Any]
     ) -> dict[str, int | str | None]:
-        """The values of a unit under these names: what is no integer is a text."""
+        """Returns the values of a unit under these names: what is no integer is a text."""
         held = {
             **{f"set.{key}": value or "" for key, value in zip(MAKING, code[1:3], strict=True)},
             f"set.{MACHINE_CODE}": str(code[3]).lower(),
@@ -295,7 +295,7 @@ class SweepTable:
         }
 
     def requests(self, sources: Sources) -> Iterator[tuple[Request, dict[str, int | str | None]]]:
-        """The units in order: each request, with the values of axes and of named_choices.
+        """Yields the units in order: each request, with the values of axes and of named_choices.
 
         Nothing is held but one combination of axes. Cost of a unit: linear in the keys.
         """
@@ -348,7 +348,7 @@ def _products(factors: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
 def _kernels(
     code: Code, launch: str | None, names: list[str], sources: Sources
 ) -> Sequence[str | None]:
-    """The kernels of a file that are meant; None where only the analysis can say which."""
+    """Returns the kernels of a file that are meant; None where only the analysis can say which."""
     known = sources.kernels_of(code)
     if names:
         wanted: list[str] = names

@@ -37,7 +37,7 @@ class Row:
     seconds: float | None
 
     def cells(self) -> list[Any]:
-        """The values of all columns, in their order."""
+        """Returns the values of all columns, in their order."""
         request, here = self.planned.request, describe_here()
         known = {
             **self.summary,

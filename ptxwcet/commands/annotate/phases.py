@@ -80,7 +80,7 @@ class _WarpAlone:
 
 
 def _alone(analysis: KernelAnalysis, warp: int) -> _WarpAlone:
-    """A warp of the worst block, run alone. Raises PtxwcetError (PW211, PW326)."""
+    """Returns a warp of the worst block, run alone. Raises PtxwcetError (PW211, PW326)."""
     require_no_sizes(analysis.launch, analysis.kernel.span)
     worst = analysis.worst
     for path, section in zip(worst.paths.warps, worst.analysis.uncut, strict=True):
@@ -106,7 +106,7 @@ def _alone(analysis: KernelAnalysis, warp: int) -> _WarpAlone:
 
 
 def _table(rows: Sequence[_WarpAlone]) -> str:
-    """The phases as CSV, a row each; of a warp without phases there is none."""
+    """Returns the phases as CSV, a row each; of a warp without phases there is none."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("kernel", "warp", "phase", "start", "cycles", "repeats"))

@@ -145,7 +145,7 @@ def _without_sizes(row: KernelAnalysis | RefusedKernel) -> KernelAnalysis | Refu
 
 
 def _kernel(analysis: KernelAnalysis) -> PortsKernel:
-    """The loops of the worst kind of block, each as it is executed most often."""
+    """Returns the loops of the worst kind of block, each as it is executed most often."""
     workload = analysis.worst.analysis.workload
     found: dict[int, tuple[int, tuple[Node, ...]]] = {}
     for warps in workload.classes:
@@ -181,7 +181,7 @@ def _loop_of(analysis: KernelAnalysis, body: tuple[Node, ...]) -> tuple[int, int
 
 
 def _executions(body: tuple[Node, ...], index: int) -> tuple[int, int]:
-    """How often a way through a body executes an instruction at least and at most."""
+    """Returns how often a way through a body executes an instruction at least and at most."""
     least = most = 0
     for node in body:
         own = issued(node)

@@ -196,7 +196,7 @@ def _annotated(
 
 
 def _lines(file: CodeFile, sums: _Sums, asked: Set[int] | None) -> Iterator[AnnotatedLine]:
-    """The lines; those with instructions that are asked for alone, with what these pay."""
+    """Yields the lines; those with instructions that are asked for alone, with what these pay."""
     for line in file.lines:
         inside = [i for i in line.instructions if asked is None or i in asked]
         if inside:
@@ -237,7 +237,7 @@ class _Sums:
     paid: Mapping[int, PaidCycles]
 
     def of(self, number: int | None, text: str, indices: Iterable[int]) -> AnnotatedLine:
-        """The row of a line with these instructions."""
+        """Returns the row of a line with these instructions."""
         cycles_of_bound, launch = self.row.explained.cycles, self.row.launch
         total = PaidCycles()
         by_cause: Counter[tuple[int, str]] = Counter()
@@ -257,7 +257,7 @@ class _Sums:
 
 
 def _cause(by_cause: Counter[tuple[int, str]]) -> Cause | None:
-    """The part with most cycles, and the opcode with most of that part."""
+    """Returns the part with most cycles, and the opcode with most of that part."""
     parts: Counter[int] = Counter()
     for (part, _), cycles in by_cause.items():
         parts[part] += cycles

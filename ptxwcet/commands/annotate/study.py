@@ -169,7 +169,7 @@ def _of_lines(kernel: Kernel, place: str, marked: Iterable[str]) -> tuple[int, .
 
 
 def _frames(location: SourceLocation | None) -> Iterator[SourceLocation]:
-    """A location, and the calls in whose place it stands."""
+    """Yields a location, and the calls in whose place it stands."""
     while location is not None:
         yield location
         location = location.inlined_at

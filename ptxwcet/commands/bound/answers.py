@@ -58,18 +58,18 @@ class KeptAnswer:
 
     @property
     def is_lasting(self) -> bool:
-        """Whether another run would say the same: no internal error, no lack of memory."""
+        """True if another run would say the same: no internal error, no lack of memory."""
         if not isinstance(self.answer, Refused):
             return True
         return _PASSING.isdisjoint(diagnostic.code for diagnostic in self.answer.diagnostics)
 
     def to_json(self) -> dict[str, Any]:
-        """The answer as plain data; :meth:`from_json` reads it back."""
+        """Returns the answer as plain data; :meth:`from_json` reads it back."""
         return asdict(self)
 
     @staticmethod
     def from_json(data: object) -> KeptAnswer:
-        """The answer that ``to_json`` made. Raises NotAReport."""
+        """Returns the answer that ``to_json`` made. Raises NotAReport."""
         kept = read_as(KeptAnswer, data)
         if isinstance(kept.answer, Refused):
             is_whole = bool(kept.answer.diagnostics)
@@ -112,12 +112,12 @@ def died(request: Request) -> KeptAnswer:
 
 
 def kept_entry(key: str, request: Request, kept: KeptAnswer, seconds: float) -> KeptEntry:
-    """An answer as it is written into a store, with the seconds that it took."""
+    """Returns an answer as it is written into a store, with the seconds that it took."""
     return KeptEntry(key, asdict(summarise(request, kept)), pack(kept.to_json()), seconds)
 
 
 def refused(request: Request, *diagnostics: Diagnostic) -> Refused:
-    """The refusal of a request for one kernel."""
+    """Returns the refusal of a request for one kernel."""
     (name,) = request.kernels or ("",)
     return Refused(name, readable_names([name])[name], tuple(map(diagnostic_row, diagnostics)))
 
@@ -154,7 +154,7 @@ class Summary:
 
 
 def summarise(request: Request, kept: KeptAnswer) -> Summary:
-    """The row of an answer."""
+    """Returns the row of an answer."""
     answer = kept.answer
     if isinstance(answer, Refused):
         first = answer.diagnostics[0]
@@ -202,7 +202,7 @@ def not_answered(
     answer: Refused | None = None,
     memory_latency: int | None = None,
 ) -> Summary:
-    """The row of a request without an answer: what was asked, and why there is none."""
+    """Returns the row of a request without an answer: what was asked, and why there is none."""
     (name,) = request.kernels or ("",)
     return Summary(
         answer.kernel if answer is not None else name,

@@ -77,7 +77,7 @@ def build_report(
 def bounded_row(
     sources: SourceLines | None, checks: Checks | None, analysis: KernelAnalysis
 ) -> BoundedKernel:
-    """The row of a bounded kernel; with ``sources`` it has the lines that pay the bound."""
+    """Returns the row of a bounded kernel; with ``sources`` it has the lines that pay the bound."""
     worst = analysis.worst
     explained = _explain(analysis)
     claim = worst.bound.claim
@@ -171,7 +171,7 @@ def _explain(row: KernelAnalysis) -> BoundExplanation | Refusal:
 
 
 def _safe(piece: AnalysedPiece) -> BlockBound:
-    """The first method's answer: the one that has sections, and is always given."""
+    """Returns the first method's answer: the one that has sections, and is always given."""
     outcome = piece.outcomes[SAFE.name]
     assert isinstance(outcome, BlockBound)
     return outcome

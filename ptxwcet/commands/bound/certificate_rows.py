@@ -85,7 +85,7 @@ def _part(row: Any) -> Any:
 
 
 def block_named(cfg: ControlFlowGraph, name: str) -> BlockId:
-    """The block that people call so. Raises ValueError if none is."""
+    """Returns the block that people call so. Raises ValueError if none is."""
     for block in cfg.blocks:
         if cfg.name(block.id) == name:
             return block.id

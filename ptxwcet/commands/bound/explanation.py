@@ -57,7 +57,7 @@ def path_rows(analysis: KernelAnalysis, explained: BoundExplanation) -> tuple[Pa
 
 
 def source_range(kernel: Kernel, indices: range) -> str:
-    """The source lines of a block in the file where most of it comes from, first to last.
+    """Returns the source lines of a block in the file where most of it comes from, first to last.
 
     Those of PTX where there are none, and the addresses of machine code.
     """
@@ -84,7 +84,7 @@ def source_range(kernel: Kernel, indices: range) -> str:
 def explanation_row(
     analysis: KernelAnalysis, explained: BoundExplanation, sources: SourceLines
 ) -> Explanation:
-    """The explanation as plain data; rows with the largest totals first."""
+    """Returns the explanation as plain data; rows with the largest totals first."""
     kernel = analysis.kernel
     cycles, paid = explained.cycles, explained.paid
 
@@ -171,7 +171,7 @@ def _paid_rows(
     text: Callable[[int], str | None],
     cycles: int,
 ) -> tuple[_Row, ...]:
-    """A row for all instructions with the same name; none for those that pay nothing."""
+    """Returns a row for all instructions with the same name; none for those that pay nothing."""
     sums: dict[str, _Cycles] = {}
     texts: dict[str, str | None] = {}
     for origin in sorted(paid):

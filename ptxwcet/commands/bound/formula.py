@@ -111,7 +111,7 @@ class LaunchFormula:
     def of(
         values: Sequence[Progression], divisor: int, claim: Callable[[int], TimingClaim]
     ) -> LaunchFormula:
-        """The formula of the values, in parts of a cycle. Raises Unsettled."""
+        """Returns the formula of the values, in parts of a cycle. Raises Unsettled."""
         parts, place = largest(values)
         return LaunchFormula(formula_of(values, divisor), claim(-(-parts // divisor)), place)
 
@@ -143,7 +143,7 @@ def analyse_symbolic(
 def analyse_symbolic_blocks(
     bound: KernelAnalysis, blocks: OpenParameter, rules: LaunchRules | Refusal
 ) -> SymbolicBound:
-    """The bound of launches of any grid as a formula of the number of its blocks.
+    """Returns the bound of launches of any grid as a formula of the number of its blocks.
 
     ``bound`` is the analysis for any grid: all blocks have the largest slack and the largest work
     of any. Raises PtxwcetError (PW543) without a formula, PW404. Cost: independent of the range.
@@ -216,7 +216,7 @@ class _Job:
         self._shares_units = False
 
     def bound(self) -> SymbolicBound:
-        """The bound of a block as a formula. Raises PtxwcetError (PW543) without one."""
+        """Returns the bound of a block as a formula. Raises PtxwcetError (PW543) without one."""
         if self._placed.totals:
             names = ", ".join(dict.fromkeys(total.source for total in self._placed.totals))
             raise _no_formula(
@@ -264,7 +264,7 @@ class _Job:
         return rules.claim(cycles, rests_on)
 
     def _largest(self, value: Callable[[BlockPaths, int], int]) -> tuple[Progression, ...]:
-        """The largest value of any piece, over the whole range. Raises Unsettled."""
+        """Returns the largest value of any piece, over the whole range. Raises Unsettled."""
         out: list[Progression] = []
         for pieces in self._kinds:
             longest = max(pieces, key=lambda piece: piece.count)
@@ -338,7 +338,7 @@ class _Job:
         return self._memory.parts(found.cycles, memory_demand(analysis).sectors)
 
     def _analysis(self, paths: BlockPaths, s: int) -> BlockAnalysis:
-        """The block that executes the paths, for a value of their symbol."""
+        """Returns the block that executes the paths, for a value of their symbol."""
         workload = build_workload(
             paths.warps,
             self._kernel,
@@ -376,7 +376,7 @@ class _Job:
 
 
 def _without(launch: Launch, parameter: OpenParameter) -> Launch:
-    """The launch with nothing said about the parameter."""
+    """Returns the launch with nothing said about the parameter."""
     ranges = {name: row for name, row in launch.ranges.items() if name != parameter.name}
     return replace(launch, ranges=ranges)
 
@@ -452,7 +452,7 @@ def bound_symbolic(request: Request, symbolic: str) -> SymbolicAnswer:
 
 
 def _open_blocks(kernel: Kernel, opened: Opened, symbolic: str) -> OpenParameter | None:
-    """The number of blocks with its range; None if a parameter is meant.
+    """Returns the number of blocks with its range; None if a parameter is meant.
 
     Raises PtxwcetError: PW213 (no range), PW542 (the grid is given).
     """
@@ -476,7 +476,7 @@ def _open_blocks(kernel: Kernel, opened: Opened, symbolic: str) -> OpenParameter
 
 
 def _open_parameter(kernel: Kernel, opened: Opened, symbolic: str) -> tuple[Launch, OpenParameter]:
-    """The launch, and its parameter with the range that all sources allow."""
+    """Returns the launch, and its parameter with the range that all sources allow."""
     shown, separator, _ = (part.strip() for part in symbolic.partition("="))
     source = FactSource(f"--symbolic {symbolic}")
     names, facts = cuda_names(kernel, opened.request), opened.facts_of(kernel)

@@ -19,7 +19,7 @@ PER_ENTRY = "body executions an entry"
 
 
 def iterations_text(iterations: int) -> str:
-    """The number of a bound."""
+    """Returns the number of a bound."""
     return f"{iterations:,}"
 
 
@@ -34,12 +34,12 @@ def loop_place(flow: ControlFlow, loop: Loop) -> str:
 
 
 def bound_text(entry: PathLoop) -> str:
-    """A bound and how it was obtained, in a few words."""
+    """Returns a bound and how it was obtained, in a few words."""
     return f"at most {iterations_text(entry.iterations.base)} ({entry.obtained})"
 
 
 def reason_text(entry: PathLoop, facts: PlacedFacts) -> str:
-    """Why a bound holds, or who states it."""
+    """Returns why a bound holds, or who states it."""
     reason = " ".join(entry.reason.split())
     return (
         facts.loop_sources.get(entry.loop, reason) if entry.origin is BoundOrigin.USER else reason

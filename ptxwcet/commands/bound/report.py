@@ -38,7 +38,7 @@ class AssumptionRow:
 
 
 def citation_texts(claim: TimingClaim) -> tuple[str, ...]:
-    """Where the method of a claim comes from: papers and proofs."""
+    """Returns where the method of a claim comes from: papers and proofs."""
     return tuple(f"{citation.paper}, {citation.place}" for citation in claim.citations)
 
 

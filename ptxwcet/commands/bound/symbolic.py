@@ -36,7 +36,7 @@ from ptxwcet.support.rounding import microseconds_of
 
 
 def row_text(piece: FormulaRow, name: str) -> tuple[str, ...]:
-    """One line, or a table over remainders: a line that defines q and r, then its entries.
+    """Returns one line, or a table over remainders: a line that defines q and r, then its entries.
 
     Cost: linear in the period.
     """
@@ -52,7 +52,7 @@ def row_text(piece: FormulaRow, name: str) -> tuple[str, ...]:
 
 
 def _staircase(piece: FormulaRow, name: str) -> tuple[str, ...]:
-    """A row that is constant but for one step a period; empty if it is not."""
+    """Returns a row that is constant but for one step a period; empty if it is not."""
     step = piece.increments[0]
     jumps = [
         number
@@ -91,7 +91,7 @@ def _table(piece: FormulaRow, name: str) -> tuple[str, ...]:
 
 
 def _run(values: Sequence[int], increments: Sequence[int], begin: int) -> tuple[int, int]:
-    """The end of the linear run of remainders from ``begin``, and its slope."""
+    """Returns the end of the linear run of remainders from ``begin``, and its slope."""
     slope = values[begin + 1] - values[begin] if begin + 1 < len(values) else 0
     end = begin + 1
     while (
@@ -111,7 +111,7 @@ _Terms = Sequence[tuple[int, str]]
 
 
 def _sum(base: int, terms: _Terms, divisor: int) -> str:
-    """A sum divided and rounded up, its whole part apart."""
+    """Returns a sum divided and rounded up, its whole part apart."""
     shared = gcd(divisor, *(size for size, _ in terms))
     base, divisor = -(-base // shared), divisor // shared
     terms = [(size // shared, factor) for size, factor in terms]

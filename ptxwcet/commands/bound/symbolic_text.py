@@ -13,7 +13,7 @@ _MOST_ROWS = 40
 
 
 def render_symbolic_text(report: SymbolicReport) -> Rendered:
-    """The whole report; see :func:`ptxwcet.commands.bound.text.render_text`."""
+    """Returns the whole report; see :func:`ptxwcet.commands.bound.text.render_text`."""
     return rendered(report, report.kernels, _bounded)
 
 

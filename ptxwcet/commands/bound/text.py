@@ -51,7 +51,7 @@ _Paid = TypeVar("_Paid", bound=PaidRow | PaidByLaunchRow)
 
 
 def explanation_lines(explanation: Explanation) -> list[str]:
-    """The lines that pay most with their parts, and the sections if there are several."""
+    """Returns the lines that pay most with their parts, and the sections if there are several."""
     cycles = explanation.cycles
     lines = [
         "",
@@ -80,7 +80,7 @@ def explanation_lines(explanation: Explanation) -> list[str]:
 
 
 def launch_explanation_lines(launch: LaunchRow) -> list[str]:
-    """The lines that pay most of the bound of a launch; none unless that was asked for."""
+    """Returns the lines that pay most of the bound of a launch; none unless that was asked for."""
     if not launch.lines:
         return []
     memory = ", sectors (memory)" if launch.memory_cycles else ""
@@ -218,7 +218,7 @@ def launch_lines(kernel: BoundedKernel) -> list[str]:
 
 
 def _roofline(row: RooflineRow) -> str:
-    """The estimate beside the bound, with the terms of which it is the largest."""
+    """Returns the estimate beside the bound, with the terms of which it is the largest."""
     terms = [f"{name} {cycles:,}{of}" for name, cycles, of in roofline_terms(row)]
     time = time_text(row.microseconds)
     return f"roofline   {row.cycles:,} cycles ({time}), no bound: {', '.join(terms)}   estimate"
@@ -236,7 +236,7 @@ def roofline_terms(row: RooflineRow) -> list[tuple[str, int, str]]:
 
 
 def _parts(launch: LaunchRow) -> str:
-    """The bound as the sum of its parts, and how many resident blocks an SM it is for."""
+    """Returns the bound as the sum of its parts, and how many resident blocks an SM it is for."""
     parts = [
         f"{name} {cycles:,}"
         for name, cycles in launch.parts.items()
@@ -304,7 +304,7 @@ def _bounded(kernel: BoundedKernel, extent: Extent) -> str:
 
 
 def bound_line(kernel: BoundedKernel) -> str:
-    """The bound of a block with its guarantee."""
+    """Returns the bound of a block with its guarantee."""
     return (
         f"BOUND      {kernel.bound_cycles:,} cycles for any one block alone on its SM "
         f"({kernel.microseconds:,} us)   {kernel.guarantee}"

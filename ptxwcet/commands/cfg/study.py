@@ -75,7 +75,7 @@ def kernels_to_draw(module: Module, names: Sequence[str]) -> tuple[Kernel, ...]:
 
 
 def describe_flow(request: Request) -> tuple[DescribedKernel | RefusedKernel, ...]:
-    """The requested kernels, for the launch of the request, in file order.
+    """Returns the requested kernels, for the launch of the request, in file order.
 
     A kernel that the launch or a fact does not fit is refused, the others are described. Raises
     PtxwcetError for input that concerns no single kernel. Cost: a path extraction each.
@@ -116,7 +116,7 @@ def describe_kernel(kernel: Kernel, opened: Opened, launch: Launch) -> Described
 
 
 def draw_kernel(kernel: Kernel, notes: Notes, shown: DivergentSet, machine: Machine) -> Drawing:
-    """The graph of a kernel, with what its blocks cost on a machine; see ``draw_cfg``.
+    """Returns the graph of a kernel, with what its blocks cost on a machine; see ``draw_cfg``.
 
     Raises PtxwcetError (PW329) for code that the machine does not run.
     """
@@ -128,7 +128,7 @@ def draw_kernel(kernel: Kernel, notes: Notes, shown: DivergentSet, machine: Mach
 def loop_notes(
     forest: LoopForest, pieces: Iterable[BlockPaths], facts: PlacedFacts
 ) -> dict[int, LoopNote]:
-    """The largest bound of each loop over all warps, its origin and its reason."""
+    """Returns the largest bound of each loop over all warps, its origin and its reason."""
     most = largest_bounds(warp.nodes for piece in pieces for warp in piece.warps)
     notes: dict[int, LoopNote] = {loop.id: LoopNote("never entered") for loop in forest.loops}
     for loop, entry in most.items():

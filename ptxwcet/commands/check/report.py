@@ -135,7 +135,7 @@ def run_plan(
     progress: Callable[[int, int], None] = lambda _done, _all: None,
     cache: Path | None = None,
 ) -> CheckReport:
-    """The report of a plan: the same for any number of ``workers``, which are processes.
+    """Returns the report of a plan: the same for any number of ``workers``, which are processes.
 
     ``cache`` is a folder of answers: what is there is not analysed, what is analysed is kept there;
     the report is the same without it. ``progress`` is told how many checks are done, of how many.
@@ -177,7 +177,7 @@ def judged(job: CheckJob, kept: KeptAnswer) -> CheckedKernel:
 
 
 def _placed(problem: Diagnostic, kept: KeptAnswer) -> DiagnosticRow:
-    """A problem of a bounded kernel, where that is declared."""
+    """Returns a problem of a bounded kernel, where that is declared."""
     row, place = diagnostic_row(problem), kept.place
     if place is None:
         return row
@@ -185,7 +185,7 @@ def _placed(problem: Diagnostic, kept: KeptAnswer) -> DiagnosticRow:
 
 
 def _launch_text(job: CheckJob) -> str:
-    """The launch in a few words, as the plan has it."""
+    """Returns the launch in a few words, as the plan has it."""
     request = job.request
     words = [f"block {request.block}" if request.block else ""]
     words.append(f"grid {request.grid}" if request.grid else "")

@@ -92,7 +92,7 @@ class Plan:
 
 
 def read_plan(path: str, kept: Path | None = None) -> Plan:
-    """The jobs of a plan. Raises PtxwcetError with all problems found.
+    """Returns the jobs of a plan. Raises PtxwcetError with all problems found.
 
     ``kept`` is a folder of kept answers, where what is compiled is found again.
 
@@ -112,7 +112,7 @@ class _Reader:
         self._foreign: dict[Request, dict[str, frozenset[tuple[str, str]]]] = {}
 
     def jobs(self, data: Mapping[str, Any]) -> tuple[CheckJob, ...]:
-        """The jobs of all tables of the plan. Raises PtxwcetError with every problem."""
+        """Returns the jobs of all tables of the plan. Raises PtxwcetError with every problem."""
         problems = self._problems
         problems.check_keys(data, None, _TOP, _value_problem)
         tables = problems.tables(data, "launch")
@@ -187,7 +187,7 @@ class _Reader:
                     yield CheckJob(request, checks, number + 1, line, options)
 
     def _files_of(self, number: int, table: Mapping[str, Any]) -> list[Request]:
-        """The files, each once; PW573 for a name or pattern without any."""
+        """Returns the files, each once; PW573 for a name or pattern without any."""
         paths: dict[str, None] = {}
         for pattern in texts(table["files"]):
             paths.update(dict.fromkeys(self._problems.files_of(pattern, number)))
@@ -256,7 +256,7 @@ def _value_problem(key: str, value: object) -> str | None:
 
 
 def _budget_of(value: object) -> Budget | None:
-    """The budget of a value of TOML. Raises NotABudget."""
+    """Returns the budget of a value of TOML. Raises NotABudget."""
     if value is None:
         return None
     if type(value) is int or isinstance(value, str):
@@ -298,7 +298,7 @@ def cached_answers(
     workers: int,
     progress: Callable[[int, int], None],
 ) -> list[KeptAnswer | None]:
-    """The answer to each request for one kernel; None where its process died of it.
+    """Returns the answer to each request for one kernel; None where its process died of it.
 
     ``progress`` is told how many there are, of how many. Raises PtxwcetError (PW825) for a folder
     that cannot be used. Cost: that of the bounds that are not kept; all PTX is parsed.
@@ -342,7 +342,7 @@ def answer_keyed(keyed: KeyedRequest) -> KeyedAnswer:
 
 
 def _found(store: AnswerStore, key: str) -> KeptAnswer | None:
-    """The answer that is kept; None where there is none, or not one of this form."""
+    """Returns the answer that is kept; None where there is none, or not one of this form."""
     data = store.answer(key)
     if data is None:
         return None

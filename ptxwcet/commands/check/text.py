@@ -28,7 +28,7 @@ def render_check_text(report: CheckReport) -> str:
 
 
 def summary(report: CheckReport) -> str:
-    """How many checks ended how."""
+    """Returns how many checks ended how."""
     text = f"{plural(len(report.checks), 'check')}: {report.passed} passed"
     for count, what in ((report.failed, "failed"), (report.refused, "refused")):
         text += f", {count} {what}" if count else ""
@@ -58,7 +58,7 @@ _OF_PROPERTIES = _OF_DATA | {":": "%3A", ",": "%2C"}
 
 
 def sarif_log(report: CheckReport) -> dict[str, Any]:
-    """The log: a result for each problem, at its place, beside its check in the plan."""
+    """Returns the log: a result for each problem, at its place, beside its check in the plan."""
     codes = sorted({problem.code for check in report.checks for problem in check.problems})
     driver = {
         "name": report.tool,
@@ -131,9 +131,9 @@ def _location(path: str, line: int | None, column: int | None) -> dict[str, Any]
 
 
 def junit_xml(report: CheckReport) -> str:
-    """The XML: a check that failed is a failure, one that is refused an error; properties of a case
-    are its bound. No times: it is the same for each run. Characters that XML has not are shown as
-    printable_line does.
+    """Returns the XML: a check that failed is a failure, one that is refused an error; properties
+    of a case are its bound. No times: it is the same for each run. Characters that XML has not are
+    shown as printable_line does.
     """
     counts = {
         "name": printable_line(report.plan),
@@ -160,7 +160,7 @@ def junit_xml(report: CheckReport) -> str:
 
 
 def github_commands(report: CheckReport) -> str:
-    """A line ``::error file=...`` for each problem, then how many checks ended how.
+    """Returns a line ``::error file=...`` for each problem, then how many checks ended how.
 
     Problems without a place in an input are shown at their check in the plan.
     """
@@ -187,6 +187,6 @@ def _escaped(text: str, table: dict[str, str]) -> str:
 
 
 def _told(problem: DiagnosticRow) -> str:
-    """A problem with its notes and help, a line each."""
+    """Returns a problem with its notes and help, a line each."""
     lines = [problem.message, *problem.notes]
     return "\n".join([*lines, *([] if problem.help is None else [f"help: {problem.help}"])])

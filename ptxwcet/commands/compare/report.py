@@ -166,7 +166,7 @@ def read_results(path: str) -> tuple[Result, ...]:
 
 
 def is_result(path: str) -> bool:
-    """Whether a file is JSON, by its name or its beginning."""
+    """Returns whether a file is JSON, by its name or its beginning."""
     if path.endswith(".json"):
         return True
     if path == STANDARD_INPUT or split_kernel(path)[1]:
@@ -176,7 +176,7 @@ def is_result(path: str) -> bool:
 
 
 def bounded_version(request: Request) -> tuple[Sequence[Result], list[Diagnostic]]:
-    """The bounds of a version, explained, and why kernels are refused."""
+    """Returns the bounds of a version, explained, and why kernels are refused."""
     answer = bound_file(request)
     report = build_report(answer, explain=True, source=request.source)
     return tuple(results_of(report)), refusals(answer, report.kernels)
@@ -187,7 +187,7 @@ def _no_number(text: str) -> None:
 
 
 def results_of(report: Report) -> Iterator[Result]:
-    """The kernels of a report of the main job."""
+    """Yields the kernels of a report of the main job."""
     for kernel in report.kernels:
         launch = "" if isinstance(kernel, Refused) else _launch_text(kernel)
         yield Result(report.file, report.machine.name, launch, kernel)
@@ -217,7 +217,7 @@ _KEYS: tuple[Callable[[Result], Hashable], ...] = (
 def _pairs(
     old: Sequence[Result], new: Sequence[Result], keys: Sequence[Callable[[Result], Hashable]]
 ) -> dict[int, int]:
-    """The old kernel of each new one that has one, by their numbers."""
+    """Returns the old kernel of each new one that has one, by their numbers."""
     found: dict[int, int] = {}
     for key_of in keys:
         left = _by_key(old, set(found.values()), key_of)
@@ -430,7 +430,7 @@ def difference_of(one: Change | LineChange) -> int:
 
 
 def _line_changes(old: Explanation, new: Explanation) -> Iterator[LineChange]:
-    """Each line of both, paired with one of equal text, else of equal place, else alone."""
+    """Yields each line of both, paired with one of equal text, else of equal place, else alone."""
     left, right = _in_order(old.lines), _in_order(new.lines)
     for key_of in (_by_text, _by_place):
         before = key_of(left.values())

@@ -30,7 +30,7 @@ _MOST_ROWS = 12
 
 
 def render_difference(report: DiffReport) -> str:
-    """Each kernel that changed with its changes, then how many there are of which kind."""
+    """Returns each kernel that changed with its changes, then how many there are of which kind."""
     head = f"{report.tool} {report.version}  {report.old} -> {report.new}"
     lines = [printable_line(head), ""]
     for change in report.kernels:

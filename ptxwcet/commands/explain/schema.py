@@ -57,7 +57,7 @@ def explain_schema(report: str) -> None:
 
 
 def schema_of(name: str) -> dict[str, Any]:
-    """The schema of a report of :data:`REPORTS`. Cost: linear in its types."""
+    """Returns the schema of a report of :data:`REPORTS`. Cost: linear in its types."""
     module, model = REPORTS[name]
     root = getattr(import_module(module), model)
     definitions: dict[str, Any] = {}
@@ -68,7 +68,7 @@ def schema_of(name: str) -> dict[str, Any]:
 
 
 def _reference(model: Any, definitions: dict[str, Any]) -> dict[str, Any]:
-    """A reference to the definition of a dataclass, which is added if it is new."""
+    """Returns a reference to the definition of a dataclass, which is added if it is new."""
     name = model.__name__
     if name not in definitions:
         definitions[name] = {}  # it may refer to itself
@@ -85,7 +85,7 @@ def _reference(model: Any, definitions: dict[str, Any]) -> dict[str, Any]:
 
 
 def _schema(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a type. Raises TypeError for one that JSON has no form of here."""
+    """Returns the schema of a type. Raises TypeError for one that JSON has no form of here."""
     arguments = get_args(kind)
     match get_origin(kind):
         case None if dataclasses.is_dataclass(kind):

@@ -19,7 +19,7 @@ def pages_of(code: str | None) -> Mapping[str, Explanation]:
 
 
 def render_explanations(pages: Mapping[str, Explanation]) -> str:
-    """The explanation of one code; of several their titles."""
+    """Returns the explanation of one code; of several their titles."""
     if len(pages) > 1:
         return "".join(f"{code}  {page.title}\n" for code, page in pages.items())
     ((code, page),) = pages.items()

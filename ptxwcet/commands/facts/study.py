@@ -229,7 +229,7 @@ class _Page(OnFlow):
             yield f"#     where {register}"
 
     def _left_from(self, block: BlockId) -> Loop | None:
-        """The innermost loop around a block, if the block can leave it."""
+        """Returns the innermost loop around a block, if the block can leave it."""
         loop = self.forest.innermost(block)
         leaves = loop is not None and any(source == block for source, _ in loop.exits)
         return loop if leaves else None
@@ -250,5 +250,5 @@ class _Page(OnFlow):
 
 
 def _key(name: str) -> str:
-    """A TOML key: bare if it may be, else quoted."""
+    """Returns a TOML key: bare if it may be, else quoted."""
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name, re.ASCII) else json.dumps(name)

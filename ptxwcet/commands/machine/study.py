@@ -16,7 +16,7 @@ _ROUNDS = 4
 
 
 def measure_on_gpu() -> str:
-    """The text of a table of results of the first GPU.
+    """Returns the text of a table of results of the first GPU.
 
     Raises PtxwcetError (PW661) where there is no GPU. Cost: a launch for each microbenchmark.
     """

@@ -48,7 +48,7 @@ class StudiedAccesses:
 
 
 def study_accesses(request: Request) -> Answer[StudiedAccesses]:
-    """The accesses of each requested kernel, also of one that is not bounded.
+    """Returns the accesses of each requested kernel, also of one that is not bounded.
 
     Raises PtxwcetError for input that concerns no single kernel. Cost: that of its bound.
     """

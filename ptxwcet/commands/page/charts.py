@@ -32,7 +32,7 @@ _LEFT = 62
 
 
 def phases_svg(warp: WarpPhases) -> str:
-    """The phases of a warp as a strip: high where it executes, low where it idles."""
+    """Returns the phases of a warp as a strip: high where it executes, low where it idles."""
     end = max((phase.start + phase.duration for phase in warp.phases), default=1)
     scale = (_WIDTH - 2) / max(end, 1)
     parts = [
@@ -51,7 +51,7 @@ def phases_svg(warp: WarpPhases) -> str:
 
 
 def gantt_svg(simulated: KernelSimulation) -> str:
-    """The recorded issues of a run: lanes of a warp, one below the other, over cycles.
+    """Returns the recorded issues of a run: lanes of a warp, one below the other, over cycles.
 
     Cost: linear in the issues.
     """
@@ -120,7 +120,7 @@ class _Gantt:
 
 
 def curve_svg(curve: Curve, axis: str, prefix: str) -> str:
-    """A chart of cycles over the axis, with a line for each method and each scheduler."""
+    """Returns a chart of cycles over the axis, with a line for each method and each scheduler."""
     # here: the library is loaded only when a picture is asked for
     from matplotlib import rc_context
     from matplotlib.figure import Figure

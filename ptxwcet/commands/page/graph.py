@@ -47,7 +47,7 @@ class _Box:
 
 
 def lay_out(widths: Sequence[int], arcs: Sequence[Arc]) -> Layout:
-    """The layout of vertices of such widths, by number, along arcs that make no cycle.
+    """Returns the layout of vertices of such widths, by number, along arcs that make no cycle.
 
     Layers, the order in them and the places along them are grandalf's (Sugiyama's method). How high
     a layer is is left to the page, where loops are folded and unfolded.
@@ -213,7 +213,7 @@ class PathFacts:
 def build_graph(
     flow: DescribedKernel, divergent: StandingEdges | None, facts: PathFacts
 ) -> GraphData:
-    """The graph of a kernel. Cost: that of the layouts."""
+    """Returns the graph of a kernel. Cost: that of the layouts."""
     cfg, forest = flow.cfg, flow.forest
     edges = tuple(cfg.edges())
     standing = () if divergent is None else tuple(divergent.edges.items())
@@ -299,13 +299,13 @@ class _Regions:
             self._cut(number, *edge)
 
     def all(self) -> Iterator[Region]:
-        """All regions, inner ones first."""
+        """Yields all regions, inner ones first."""
         for loop in reversed(self._forest.loops):
             yield self._region(loop.id)
         yield self._region(None)
 
     def _chain(self, block: BlockId) -> list[int | None]:
-        """The regions around a block, innermost first."""
+        """Returns the regions around a block, innermost first."""
         return [*(loop.id for loop in self._forest.around(block)), None]
 
     def _cut(self, number: int, start: BlockId, end: BlockId) -> None:
@@ -371,7 +371,7 @@ class _Regions:
         return end[0] == "port" or self._order(start) < self._order(end)
 
     def _order(self, member: tuple[str, int]) -> int:
-        """When the first block of a member comes in a depth-first order of the graph."""
+        """Returns when the first block of a member comes in a depth-first order of the graph."""
         what, number = member
         block = self._forest.loops[number].header if what == "loop" else BlockId(number)
         return self._rank[block]

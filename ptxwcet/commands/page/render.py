@@ -35,7 +35,7 @@ _SECTIONS = (
 
 
 def render_page(page: Page) -> str:
-    """The page. Cost: linear in what it shows, and a second for its pictures."""
+    """Returns the page. Cost: linear in what it shows, and a second for its pictures."""
     # here: an extra, which only the page needs
     from markupsafe import Markup
 
@@ -70,7 +70,7 @@ def render_page(page: Page) -> str:
 
 
 def _graph_data(one: KernelPage) -> dict[str, Any]:
-    """The graph as the script reads it."""
+    """Returns the graph as the script reads it."""
     assert not isinstance(one.graph, str)
     return {**asdict(one.graph), "id": one.anchor, "has_path": bool(one.bars)}
 

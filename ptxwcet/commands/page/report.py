@@ -118,7 +118,7 @@ class Page:
 
 
 def build_page(answer: Answer[KernelStudy], source: str | None, made: Made) -> Page:
-    """The data of the page.
+    """Returns the data of the page.
 
     ``source`` is the path of the CUDA source if it does not lie beside the PTX file.
     """
@@ -174,12 +174,12 @@ def _kernel(
 
 
 def _why(reasons: Reasons) -> str:
-    """Why something is not there, in a line."""
+    """Returns why something is not there, in a line."""
     return "; ".join(f"[{reason.code}] {reason.message}" for reason in reasons) or "not asked for"
 
 
 def _bars(bounded: BoundedKernel) -> tuple[Bar, ...]:
-    """The sections of the bound; of many, those that end at one barrier together."""
+    """Returns the sections of the bound; of many, those that end at one barrier together."""
     assert bounded.explanation is not None
     bars = [_bar(section) for section in bounded.explanation.sections]
     if len(bars) <= _MOST_BARS:
@@ -253,7 +253,7 @@ def _phases(study: KernelStudy) -> WarpPhases | str:
 
 
 def _flat(items: Sequence[Phase | PhaseRepeat], offset: int) -> Iterator[PhaseBar]:
-    """The phases one after the other, each as often as it is repeated."""
+    """Yields the phases one after the other, each as often as it is repeated."""
     for item in items:
         if isinstance(item, Phase):
             yield PhaseBar(item.start + offset, item.duration, item.kind is PhaseKind.EXECUTION)
@@ -263,6 +263,6 @@ def _flat(items: Sequence[Phase | PhaseRepeat], offset: int) -> Iterator[PhaseBa
 
 
 def plain_name(page: Page) -> str:
-    """The title of the page: the first of its kernels."""
+    """Returns the title of the page: the first of its kernels."""
     names = [kernel.readable for kernel in page.kernels]
     return f"{', '.join(names[:3])}{' and more' * (len(names) > 3)}: bound"

@@ -75,7 +75,7 @@ class KernelStudy:
 
 
 def reasons(study: KernelStudy) -> Reasons:
-    """Why a kernel is not bounded; empty if it is."""
+    """Returns why a kernel is not bounded; empty if it is."""
     return () if isinstance(study.analysis, KernelAnalysis) else study.analysis
 
 
@@ -170,7 +170,7 @@ class _Study:
 
 
 def worst_edges(row: KernelAnalysis) -> frozenset[Edge]:
-    """The edges that warps of the worst block take, and those that they may take."""
+    """Returns the edges that warps of the worst block take, and those that they may take."""
     taken: set[Edge] = set()
     cfg = row.cfg
     for warp in row.worst.paths.warps:
@@ -230,7 +230,7 @@ class Curve:
 
 
 def curve_over_warps(bound: KernelAnalysis, *, draws_runs: bool) -> Curve:
-    """The first 1, 2, 4, ... warps of the worst block alone.
+    """Returns the first 1, 2, 4, ... warps of the worst block alone.
 
     Cost: a bound and, with ``draws_runs``, a run a scheduler for each point.
     """
@@ -280,7 +280,7 @@ def curve_over_latency(
 
 
 def first_warps(workload: BlockWorkload, count: int) -> BlockWorkload:
-    """The warps with the lowest numbers of a block, each with its program."""
+    """Returns the warps with the lowest numbers of a block, each with its program."""
     kept = (
         WarpClass(op_class.program, tuple(warp for warp in op_class.warps if warp < count))
         for op_class in workload.classes
@@ -295,7 +295,7 @@ def simulate_analysed(
     workload: BlockWorkload | None = None,
     events: int = 0,
 ) -> KernelSimulation:
-    """A run of an analysed block, or of a ``workload`` in its place.
+    """Returns a run of an analysed block, or of a ``workload`` in its place.
 
     Raises PtxwcetError (PW532, PW533, PW545, PW547).
     """

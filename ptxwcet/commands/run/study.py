@@ -100,7 +100,7 @@ class RunAnswer:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all blocks ran to their end."""
+        """True if all blocks ran to their end."""
         return self.execution.is_complete
 
 
@@ -175,7 +175,7 @@ def prepare_launch(
 
 
 def open_launch(request: Request, module: Module) -> tuple[LaunchFile, Launch]:
-    """The launch file of a request, for executing it, and the facts that it states.
+    """Returns the launch file of a request, for executing it, and the facts that it states.
 
     Raises PtxwcetError: PW427 (no launch file, or an option that an executed path leaves without
     effect), PW426 (an option contradicts the file), problems of the launch file.

@@ -31,6 +31,6 @@ def run_lines(answer: RunAnswer) -> Iterator[str]:
 
 
 def array_beginning(array: Array) -> str:
-    """The first values of an array."""
+    """Returns the first values of an array."""
     shown = " ".join(f"{value:g}" for value in array.reshape(-1)[:_SHOWN].tolist())
     return shown + (" ..." if array.size > _SHOWN else "")

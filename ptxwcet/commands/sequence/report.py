@@ -52,7 +52,7 @@ class SequenceReport(MachineHead):
 
 
 def build_sequence_report(bound: SequenceBound) -> SequenceReport:
-    """The report of a sequence; deterministic for equal input."""
+    """Returns the report of a sequence; deterministic for equal input."""
     claim = bound.claim
     rows = tuple(launch.row for launch in bound.launches)
     head = Answer(bound.path, file_digest(bound.path), bound.machine, rows)
@@ -85,7 +85,7 @@ def _row(bounded: BoundedLaunch, cycles: int) -> SequencedLaunch:
 
 
 def render_sequence_text(report: SequenceReport) -> str:
-    """The launches in order, their sum, and what it rests on."""
+    """Returns the launches in order, their sum, and what it rests on."""
     head = "safe under" if report.guarantee == Guarantee.SAFE_BOUND.value else "holds only if"
     return "\n".join(
         [

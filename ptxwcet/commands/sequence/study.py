@@ -137,7 +137,7 @@ def _orders_launches(kernel: Kernel) -> bool:
 
 
 def _bounded(request: Request, times: int, reader: _Reader, number: int) -> BoundedLaunch:
-    """The bound of a launch. Raises PtxwcetError."""
+    """Returns the bound of a launch. Raises PtxwcetError."""
     answer = bound_file(request)
     if len(answer.kernels) != 1:
         names = ", ".join(row.kernel.readable for row in answer.kernels)
@@ -174,7 +174,7 @@ class _Reader:
         self._texts: dict[tuple[object, ...], str] = {}
 
     def launches(self) -> list[tuple[Request, int]]:
-        """Each launch, and how often in a row. Raises PtxwcetError (PW550, PW551)."""
+        """Returns each launch, and how often in a row. Raises PtxwcetError (PW550, PW551)."""
         try:
             data = parse_toml(self._file)
         except NotToml as problem:
@@ -245,7 +245,7 @@ class _Reader:
         return request, table.get("times", 1)
 
     def _made(self, number: int, table: Mapping[str, Any], whole: Mapping[str, Any]) -> Request:
-        """The file of a launch, with what a tool makes of it, once for what is alike.
+        """Returns the file of a launch, with what a tool makes of it, once for what is alike.
 
         ``whole`` is its table with what the sequence says for all.
         """

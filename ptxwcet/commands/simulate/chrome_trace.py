@@ -21,7 +21,7 @@ _UNITS = 1000
 
 
 def render_trace(simulated: KernelSimulation) -> str:
-    """The events of a run as one JSON object. Cost: linear in the recorded events."""
+    """Returns the events of a run as one JSON object. Cost: linear in the recorded events."""
     run = simulated.run
     events = [*_names(simulated), *_warp_slices(simulated), *_unit_slices(simulated)]
     return json.dumps(

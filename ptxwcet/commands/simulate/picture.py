@@ -91,7 +91,7 @@ def draw_gantt(simulation: KernelSimulation, path: Path) -> None:
 
 
 def assign_lanes(events: list[IssueEvent]) -> list[tuple[IssueEvent, int]]:
-    """Each event with the first lane of its warp that is free from its issue on."""
+    """Returns each event with the first lane of its warp that is free from its issue on."""
     ends: list[int] = []
     placed = []
     for event in events:
@@ -104,7 +104,7 @@ def assign_lanes(events: list[IssueEvent]) -> list[tuple[IssueEvent, int]]:
 
 
 def execution_spans(events: list[IssueEvent]) -> list[tuple[int, int]]:
-    """The cycles in which some of a warp's instructions initiates, as ranges in order."""
+    """Returns the cycles in which some of a warp's instructions initiates, as ranges in order."""
     spans: list[tuple[int, int]] = []
     for event in sorted(events, key=lambda one: one.dispatch_cycle):
         begin, end = event.dispatch_cycle, event.initiation_end_cycle

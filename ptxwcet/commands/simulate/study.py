@@ -70,7 +70,7 @@ class KernelSimulation:
         return self.prepared.kernel
 
     def beginning(self, events: int) -> KernelSimulation:
-        """The run with its first ``events`` issues only."""
+        """Returns the run with its first ``events`` issues only."""
         return replace(self, run=replace(self.run, events=self.run.events[:events]))
 
 

@@ -34,7 +34,7 @@ def _run_line(kernel: SimulatedKernel) -> str:
 
 
 def _simulated(kernel: SimulatedKernel, others: Sequence[SimulatedKernel | Refused]) -> str:
-    """A run; of several, under one policy each, what they take."""
+    """Returns a run; of several, under one policy each, what they take."""
     lines = [
         f"kernel     {kernel.kernel}",
         f"launch     {launch_text(kernel)}",
@@ -80,7 +80,7 @@ def _simulated(kernel: SimulatedKernel, others: Sequence[SimulatedKernel | Refus
 
 
 def _shares(rows: list[tuple[str, StallRow, int]], title: str) -> list[str]:
-    """A table of percentages, a column a cause."""
+    """Returns a table of percentages, a column a cause."""
     shown = rows[:_MOST_ROWS]
     width = max(len(name) for name, _, _ in shown)
     lines = ["", title, "  " + " " * width + "".join(f"  {cause:>10}" for cause in _CAUSES)]

@@ -96,7 +96,7 @@ class TracedLaunch:
 def trace_kernel(
     request: Request, options: TraceOptions, progress: TraceProgress | None = None
 ) -> TimedTrace:
-    """The trace alone; see :func:`trace_launch`."""
+    """Returns the trace alone; see :func:`trace_launch`."""
     return trace_launch(request, options, progress).trace
 
 
@@ -135,7 +135,7 @@ def trace_launch(
 
 
 def _launch_of(request: Request, module: Module) -> tuple[LaunchFile, Launch]:
-    """The launch of a launch file; without one it has no arguments to run it with."""
+    """Returns the launch of a launch file; without one it has no arguments to run it with."""
     if request.launch_file is not None:
         return open_launch(request, module)
     opened = open_request(request, module)
@@ -150,7 +150,7 @@ def _launch_of(request: Request, module: Module) -> tuple[LaunchFile, Launch]:
 
 
 def plan_launch(request: Request, grid: GridWishes = ANY_GRID) -> WaveSchedule:
-    """The waves of a launch from its launch file, the occupancy and ``grid``; nothing runs.
+    """Returns the waves of a launch from its launch file, the occupancy and ``grid``; nothing runs.
 
     Raises PtxwcetError: problems of the inputs, PW315, PW316 (occupancy). Cost: reading the files.
     """
@@ -161,7 +161,7 @@ def plan_launch(request: Request, grid: GridWishes = ANY_GRID) -> WaveSchedule:
 
 
 def _varies(policy: Policy, options: TraceOptions) -> bool:
-    """Whether two runs of the same paths may take different times."""
+    """Returns whether two runs of the same paths may take different times."""
     return options.jitter_percent > 0 or policy is Policy.RANDOM
 
 

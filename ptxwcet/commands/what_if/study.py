@@ -97,7 +97,7 @@ def _cycles(row: KernelAnalysis) -> tuple[int, int | None]:
 
 
 def _variants(text: str, machine: Machine, request: Request) -> Iterator[tuple[str, Machine]]:
-    """The machines of a change, by what is changed. Raises PtxwcetError (PW325)."""
+    """Yields the machines of a change, by what is changed. Raises PtxwcetError (PW325)."""
     match = _CHANGE.fullmatch(text.strip())
     if match is None:
         figure = text.partition("=")[0].rpartition(".")[2]

@@ -22,7 +22,7 @@ _THEME = {
 
 
 def themed(svg: str, prefix: str) -> str:
-    """A picture of matplotlib in the colours of the page, its ids begun with ``prefix``.
+    """Returns a picture of matplotlib in the colours of the page, its ids begun with ``prefix``.
 
     Ids of several pictures on one page must differ.
     """
@@ -57,7 +57,7 @@ def page_file(name: str, package: str = PAGES) -> str:
 
 
 def fill(name: str, *, package: str = PAGES, **values: Any) -> str:
-    """The template of that name in a package with these values.
+    """Returns the template of that name in a package with these values.
 
     What it names and is not there is an error.
     """

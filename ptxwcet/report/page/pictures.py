@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def picture_bytes(
     figure: Figure, form: str, *, dpi: int = 110, transparent: bool = False, **settings: Any
 ) -> bytes:
-    """A figure as ``svg``, its text as text, or ``png``; ``settings`` are matplotlib's."""
+    """Returns a figure as ``svg``, its text as text, or ``png``; ``settings`` are matplotlib's."""
     # here: the library is loaded only when a picture is asked for
     from matplotlib import rc_context
 
@@ -34,7 +34,7 @@ def picture_bytes(
 
 
 def file_name(text: str) -> str:
-    """A text without the characters that names of files should not have."""
+    """Returns a text without the characters that names of files should not have."""
     return "".join(one if one.isalnum() or one in "-_." else "_" for one in text)
 
 

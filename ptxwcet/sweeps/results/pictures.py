@@ -68,13 +68,13 @@ class Picture:
     figure: Figure
 
     def bytes(self, form: str) -> bytes:
-        """The picture as ``svg`` or ``png``."""
+        """Returns the picture as ``svg`` or ``png``."""
         transparent = form == "svg"
         return picture_bytes(self.figure, form, dpi=150, transparent=transparent, **_SETTINGS)
 
 
 def draw_pictures(report: SweepReport) -> tuple[Picture, ...]:
-    """All pictures of a report. Cost: a second or so, whatever its size."""
+    """Returns all pictures of a report. Cost: a second or so, whatever its size."""
     with rc_context({**_SETTINGS, "font.size": 9}):
         return (*_maps(report), *_bests(report), *_refusals(report))
 
@@ -86,7 +86,7 @@ def write_pictures(pictures: Sequence[Picture], path: Path) -> None:
 
 
 def render_sweep_page(report: SweepReport, pictures: Sequence[Picture], made: Made) -> str:
-    """The page. Cost: linear in what it shows."""
+    """Returns the page. Cost: linear in what it shows."""
     numbers = itertools.count()
 
     def drawn(picture: Picture) -> str:
@@ -153,7 +153,7 @@ _OTHERS = "others"
 
 
 def draw_best(machine: MachineRanking) -> Figure:
-    """The best variants of a machine as bars from zero, up to 40 for each kind of bound."""
+    """Returns the best variants of a machine as bars from zero, up to 40 for each kind of bound."""
     rankings = machine.rankings[:MOST_RANKINGS]
     counts = [min(len(ranking.best), _MOST_BARS) for ranking in rankings]
     height = sum(1.0 + 0.26 * count for count in counts)
@@ -188,7 +188,7 @@ def _bars_of(axes: Axes, ranking: Ranking) -> None:
 
 
 def draw_codes(report: SweepReport) -> Figure:
-    """How many units have no bound, by code."""
+    """Returns how many units have no bound, by code."""
     colours = _colours(report)
     rows: dict[str, int] = {}
     for row in report.refusals:
@@ -259,7 +259,7 @@ def _count(unbounded: Mapping[str, int], code: str, named: Mapping[str, str]) ->
 
 
 def _colours(report: SweepReport) -> dict[str, str]:
-    """The colours of the most frequent codes; the others share one."""
+    """Returns the colours of the most frequent codes; the others share one."""
     codes = dict.fromkeys(row.code for row in report.refusals if row.outcome != "bounded")
     return {code: PALETTE[number] for code, number in zip(codes, _OF_CODES, strict=False)}
 
@@ -334,7 +334,7 @@ def draw_map(drawn: SweepMap, panel: MapPanel) -> Figure:
 
 
 def plain(label: str, longest: int = 60) -> str:
-    """A label that matplotlib prints as it is: no formula, no controls, not too long."""
+    """Returns a label that matplotlib prints as it is: no formula, no controls, not too long."""
     shown = printable_line(label)
     if len(shown) > longest:
         half = longest // 2

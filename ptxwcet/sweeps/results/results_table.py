@@ -58,15 +58,15 @@ class ResultsTable:
     rows: pandas.DataFrame
 
     def values(self, name: str) -> tuple[int | str, ...]:
-        """The different values of a column, in order."""
+        """Returns the different values of a column, in order."""
         return tuple(self.rows[name].cat.categories.tolist())
 
     def has_empty(self, name: str) -> bool:
-        """Whether a row has nothing in a column."""
+        """Returns whether a row has nothing in a column."""
         return bool(self.rows[name].isna().any())
 
     def only(self, kept: pandas.Series) -> ResultsTable:
-        """The rows of a mask; of columns what they have."""
+        """Returns the rows of a mask; of columns what they have."""
         return replace(self, rows=_in_use(self.rows[kept]))
 
 
@@ -75,7 +75,7 @@ class _NotResults(Exception):
 
 
 def read_results(path: str) -> ResultsTable:
-    """The results in a file of Parquet.
+    """Returns the results in a file of Parquet.
 
     Raises PtxwcetError (PW824) if the file cannot be read, is another file, or is malformed. Cost:
     linear in the file, about 2 s for a million rows.
@@ -95,7 +95,7 @@ def _refused(message: str) -> PtxwcetError:
 
 
 def _table(path: str, data: bytes) -> ResultsTable:
-    """The table, if what is in the columns makes sense. Raises _NotResults."""
+    """Returns the table, if what is in the columns makes sense. Raises _NotResults."""
     try:
         file = parquet.ParquetFile(pyarrow.BufferReader(data))
         schema = file.schema_arrow
@@ -128,7 +128,7 @@ def _table(path: str, data: bytes) -> ResultsTable:
 
 
 def _plan_columns(names: list[str]) -> tuple[str, ...]:
-    """The columns of the plan in a file with these. Raises _NotResults."""
+    """Returns the columns of the plan in a file with these. Raises _NotResults."""
     missing = sorted(_KINDS.keys() - set(names))
     if missing:
         shown = ", ".join(missing[:5]) + ", ..." * (len(missing) > 5)
@@ -142,7 +142,7 @@ def _plan_columns(names: list[str]) -> tuple[str, ...]:
 
 
 def _column(name: str, column: Any, wanted: str) -> pandas.Series:
-    """A column of the frame: -1 or NaN where a number is missing. Raises _NotResults."""
+    """Returns a column of the frame: -1 or NaN where a number is missing. Raises _NotResults."""
     kind = column.type.value_type if types.is_dictionary(column.type) else column.type
     is_of = {
         "text": types.is_string(kind) or types.is_large_string(kind),
@@ -167,7 +167,7 @@ def _column(name: str, column: Any, wanted: str) -> pandas.Series:
 
 
 def _in_order(column: pandas.Series) -> pandas.Series:
-    """A column with its values in order."""
+    """Returns a column with its values in order."""
     values = column.cat.categories.tolist()
     if len(values) > _MOST_SORTED:
         return column

@@ -72,7 +72,7 @@ class _Kind:
     policy: str | None
 
     def rows(self, bounded: DataFrame) -> DataFrame:
-        """The rows with such a bound."""
+        """Returns the rows with such a bound."""
         policies = bounded["policy"]
         kept = policies.isna() if self.policy is None else policies == self.policy
         kept &= (bounded["of"] == self.of) & (bounded["guarantee"] == self.guarantee)
@@ -106,7 +106,7 @@ def build_sweep_report(
     only: Sequence[str] = (),
     per: Sequence[str] | None = None,
 ) -> SweepReport:
-    """The report of results; ``x`` and ``y`` are the columns of its map.
+    """Returns the report of results; ``x`` and ``y`` are the columns of its map.
 
     Of those that are not named, the two that together have the most different pairs are taken.
     ``only`` is said in it, see chosen_rows. ``per`` are the columns that say which problem a unit
@@ -182,17 +182,17 @@ def chosen_rows(table: ResultsTable, wanted: Sequence[str]) -> ResultsTable:
 
 
 def _codes(table: ResultsTable, names: Sequence[str]) -> DataFrame:
-    """The numbers of the values that rows have in these columns; -1 for none."""
+    """Returns the numbers of the values that rows have in these columns; -1 for none."""
     return table.rows[list(names)].apply(lambda column: column.cat.codes)
 
 
 def _numbered(codes: DataFrame) -> Series:
-    """A number for each row, from 0: the same where all columns are the same."""
+    """Returns a number for each row, from 0: the same where all columns are the same."""
     return codes.groupby(list(codes), sort=False).ngroup()
 
 
 def _axes(table: ResultsTable) -> _Axes:
-    """The axes of results. Cost: a grouping of the rows for each column that varies."""
+    """Returns the axes of results. Cost: a grouping of the rows for each column that varies."""
     varying: list[str] = []
     following: list[str] = []
     fixed: dict[str, Value] = {}
@@ -234,7 +234,7 @@ def _problem_columns(table: ResultsTable, per: Sequence[str] | None) -> Iterator
 
 
 def _problem(rows: DataFrame, columns: Sequence[str]) -> dict[str, Value]:
-    """The problem that all rows solve: what columns say of it."""
+    """Returns the problem that all rows solve: what columns say of it."""
     first = {name: _value(rows[name].iloc[0]) for name in columns}
     return {name: value for name, value in first.items() if value is not None}
 
@@ -243,7 +243,7 @@ def _problem(rows: DataFrame, columns: Sequence[str]) -> dict[str, Value]:
 
 
 def _orders(table: ResultsTable, here: DataFrame) -> Iterator[_Order]:
-    """The orders of a machine's rows, problem by problem: launches before blocks, stronger
+    """Yields the orders of a machine's rows, problem by problem: launches before blocks, stronger
     guarantees first.
 
     Bounds of the method scheduled stand alone, policy by policy: a bound that holds for one
@@ -314,7 +314,7 @@ def _ranking(
 
 
 def _value(cell: Any) -> Value:
-    """A value of a categorical column, which has NaN for none."""
+    """Returns a value of a categorical column, which has NaN for none."""
     return cell if isinstance(cell, str) else None if cell != cell else int(cell)
 
 
@@ -411,7 +411,7 @@ def _map(
     problem: Sequence[str],
     named: tuple[str | None, str | None],
 ) -> SweepMap | None:
-    """The least bounds over two columns, a panel for each machine. Raises NotAnAxis.
+    """Returns the least bounds over two columns, a panel for each machine. Raises NotAnAxis.
 
     Where a cell would have units of several problems, the map is of the one with most bounds.
     """
@@ -438,7 +438,7 @@ def _map(
 
 
 def _places(table: ResultsTable, name: str) -> Iterator[tuple[int, Value]]:
-    """The values of a column by their numbers; no value is the last one."""
+    """Yields the values of a column by their numbers; no value is the last one."""
     yield from enumerate(table.values(name))
     if table.has_empty(name):
         yield -1, None

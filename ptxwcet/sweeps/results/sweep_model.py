@@ -199,5 +199,5 @@ class SweepReport(FileHead):
 
 
 def scheduler_text(policy: str | None) -> str:
-    """Which schedulers a bound holds for."""
+    """Returns which schedulers a bound holds for."""
     return "for every scheduler" if policy is None else f"for the policy {policy} alone"

@@ -23,7 +23,7 @@ _NUMBERS = frozenset(("rank", "unit", "cycles", "time", "vs. least"))
 
 
 def render_sweep_text(report: SweepReport) -> str:
-    """The report for people."""
+    """Returns the report for people."""
     lines = list(_head(report))
     for machine in report.machines:
         lines += _machine(machine)
@@ -33,7 +33,7 @@ def render_sweep_text(report: SweepReport) -> str:
 
 
 def render_sweep_lines(report: SweepReport) -> str:
-    """The best variant of each machine and kind of bound, a line each."""
+    """Returns the best variant of each machine and kind of bound, a line each."""
     lines = [
         f"{machine.machine} {variant_text(ranking.best[0].variant, report.varying)} "
         f"{ranking.best[0].cycles} {ranking.guarantee} {ranking.of}"
@@ -45,7 +45,7 @@ def render_sweep_lines(report: SweepReport) -> str:
 
 
 def seconds_text(seconds: float) -> str:
-    """A time with four digits, in the unit that suits it, rounded up."""
+    """Returns a time with four digits, in the unit that suits it, rounded up."""
     factor, unit = unit_of_time(seconds)
     return f"{time_digits(seconds, 4, factor)} {unit}"
 
@@ -57,7 +57,7 @@ def time_digits(seconds: float, count: int, factor: int) -> str:
 
 
 def unit_of_time(seconds: float) -> tuple[int, str]:
-    """The unit that suits a time, and how many of it a second has."""
+    """Returns the unit that suits a time, and how many of it a second has."""
     for factor, unit in ((1, "s"), (1_000, "ms"), (1_000_000, "us")):
         if seconds * factor >= 1:
             return factor, unit
@@ -71,12 +71,12 @@ def digits(value: float, count: int) -> str:
 
 
 def value_text(value: Value) -> str:
-    """A value of a column, ``-`` for none."""
+    """Returns a value of a column, ``-`` for none."""
     return "-" if value is None else f"{value}"
 
 
 def variant_text(variant: Mapping[str, Value], names: Sequence[str]) -> str:
-    """A variant by the columns that vary: ``tm 64, tn 32``."""
+    """Returns a variant by the columns that vary: ``tm 64, tn 32``."""
     return ", ".join(f"{name} {value_text(variant[name])}" for name in names)
 
 
@@ -108,7 +108,7 @@ def claim_text(ranking: Ranking) -> str:
 
 
 def times_text(times: float) -> str:
-    """How much more than the least: ``+4.2 %``, from twice on ``2.41 x``."""
+    """Returns how much more than the least: ``+4.2 %``, from twice on ``2.41 x``."""
     if times < 2:
         return "least" if times == 1 else f"+{100 * (times - 1):.1f} %"
     return f"{digits(times, 3)} x"
@@ -136,7 +136,7 @@ def _head(report: SweepReport) -> Iterator[str]:
 
 
 def outcomes_text(report: SweepReport) -> str:
-    """How the units ended."""
+    """Returns how the units ended."""
     return (
         f"{report.units:,}: {report.bounded:,} bounded, {report.refused:,} refused, "
         f"{report.failed:,} failed"
@@ -144,7 +144,7 @@ def outcomes_text(report: SweepReport) -> str:
 
 
 def machine_text(machine: MachineRanking) -> str:
-    """A machine in a line."""
+    """Returns a machine in a line."""
     clock = f"{machine.clock_mhz:,g} MHz" if machine.clock_mhz is not None else "clock not known"
     latency = machine.memory_latency_cycles
     memory = "" if latency is None else f", memory latency {latency} cycles"
@@ -202,12 +202,12 @@ def _comparisons(comparisons: Sequence[Comparison]) -> Iterator[str]:
 
 
 def pair_text(one: Comparison) -> str:
-    """Which machines are compared, and for which problem."""
+    """Returns which machines are compared, and for which problem."""
     return f"{' and '.join(one.machines)} {problem_text(one.problem)}".rstrip()
 
 
 def comparison_text(one: Comparison) -> str:
-    """How alike two machines rank variants, in a sentence."""
+    """Returns how alike two machines rank variants, in a sentence."""
     if one.reason:
         return f"not compared: {one.reason}"
     kinds = " and ".join(dict.fromkeys(one.guarantees))
@@ -220,7 +220,7 @@ def comparison_text(one: Comparison) -> str:
 
 
 def elsewhere_text(one: BestElsewhere) -> str:
-    """Where the best of a machine stands on another, in a sentence."""
+    """Returns where the best of a machine stands on another, in a sentence."""
     best = f"the best on {one.machine} (unit {one.unit})"
     if one.rank is None or one.times_the_least is None:
         return f"{best} has no such bound on {one.other}"

@@ -1,4 +1,4 @@
-"""``ptxwcet annotate phases``: when a warp alone executes and when it idles (Algorithm 1)."""
+"""``ptxwcet annotate phases``: prints when an isolated warp executes and when it idles."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _alone(analysis: KernelAnalysis, warp: int) -> _WarpAlone:
 
 
 def _table(rows: Sequence[_WarpAlone]) -> str:
-    """Returns the phases as CSV, a row each; of a warp without phases there is none."""
+    """Returns the phases as CSV, a row each; a warp without phases has no row."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("kernel", "warp", "phase", "start", "cycles", "repeats"))

@@ -1,7 +1,7 @@
-"""The report of parametric bounds as plain data, and how it is made. Schema number 1.
+"""The report of parametric bounds as plain data, and its construction. Schema number 1.
 
-For people a row with one step a period is written with ``ceil``, any other as a table over the
-remainder. What is divided and rounded up keeps its whole part outside: ``1,234 + 5*K + ceil((7 +
+Texts write a row with one step per period with ``ceil``, and any other as a table over the
+remainder. A quotient that is rounded up keeps its whole part outside: ``1,234 + 5*K + ceil((7 +
 3*K)/16)``.
 """
 
@@ -68,7 +68,9 @@ def _staircase(piece: FormulaRow, name: str) -> tuple[str, ...]:
 
 
 def _table(piece: FormulaRow, name: str) -> tuple[str, ...]:
-    """A line that defines q and r, then one for each run of remainders with a linear value."""
+    """Returns a line that defines q and r, then a line for each run of remainders with linear
+    values.
+    """
     # the steepest step begins a round
     places = range(piece.period)
     steps = {offset: abs(piece.parts(offset) - piece.parts(offset - 1)) for offset in places}

@@ -1,4 +1,4 @@
-"""``ptxwcet compare OLD NEW``: two versions of a kernel, or two results of the program."""
+"""``ptxwcet compare OLD NEW``: compares two versions of a kernel, or two results."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""``ptxwcet explain schema``: JSON schemas (draft 2020-12) of reports, out of their data models.
+"""``ptxwcet explain schema``: prints JSON schemas (draft 2020-12) of reports from their data
+models.
 
-A dataclass is an object with exactly its fields; its docstring describes it. A report carries a
-digest of its content beside them (:mod:`ptxwcet.support.seals`). The reports have
-the names of :data:`REPORTS`.
+A dataclass is an object with exactly its fields; its docstring describes it. A report has also a
+digest of its content (:mod:`ptxwcet.support.seals`). The reports have the names of :data:`REPORTS`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ REPORTS: Mapping[str, tuple[str, str]] = {
     "simulation": ("ptxwcet.commands.simulate.report", "RunReport"),
     "attack": ("ptxwcet.sweeps.attack_report", "AttackReport"),
 }
-"""Names of reports, and where their data models are; imported when they are asked for."""
+"""The names of reports, and the places of their data models, which are imported on demand."""
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
@@ -71,7 +71,7 @@ def _reference(model: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     """Returns a reference to the definition of a dataclass, which is added if it is new."""
     name = model.__name__
     if name not in definitions:
-        definitions[name] = {}  # it may refer to itself
+        definitions[name] = {}  # the type may refer to itself
         hints = get_type_hints(model, include_extras=True)
         names = [field.name for field in dataclasses.fields(model)]
         definitions[name] = {
@@ -96,7 +96,7 @@ def _schema(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
             return {"anyOf": [_schema(argument, definitions) for argument in arguments]}
         case found if found is Literal:
             return {"enum": list(arguments)}
-        case found if found is Annotated:  # a string, and all that it may be
+        case found if found is Annotated:  # a string, and its permitted values
             _, names = arguments
             if isinstance(names, EnumMeta):
                 members: Mapping[str, Enum] = names.__members__

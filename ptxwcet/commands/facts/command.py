@@ -1,4 +1,4 @@
-"""``ptxwcet facts FILE``: what is open, as a facts file to be filled in."""
+"""``ptxwcet facts FILE``: writes the open questions as a facts file to be filled in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pictures of the page as SVG: phases, a run's beginning, how the bound grows.
+"""The pictures of the page as SVG: phases, a run's beginning, and the growth of the bound.
 
 Colours are the page's own (``var(--c0)``), so that a picture is dark where the page is.
 """
@@ -121,7 +121,7 @@ class _Gantt:
 
 def curve_svg(curve: Curve, axis: str, prefix: str) -> str:
     """Returns a chart of cycles over the axis, with a line for each method and each scheduler."""
-    # here: the library is loaded only when a picture is asked for
+    # imported here: only pictures need matplotlib
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -163,7 +163,7 @@ def _text(x: float, y: float, text: str, anchor: str = "start") -> str:
 
 
 def _ticks(end: int, scale: float, left: float, top: float, bottom: float) -> list[str]:
-    """Lines at round cycles, with their numbers; none so far right that it would be cut off."""
+    """Returns lines at round cycles, with their numbers unless the right edge would cut them."""
     steps = (factor * 10**power for power in range(20) for factor in (1, 2, 5))
     most = int(end * scale) // (20 + 7 * len(f"{end:,}"))
     step = next((step for step in steps if end <= most * step), end)

@@ -1,4 +1,4 @@
-"""``ptxwcet report FILE``: the bounds of its kernels as one HTML page."""
+"""``ptxwcet report FILE``: makes one HTML page of the bounds of its kernels."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def report(output: Path, draws_runs: bool, **given: Any) -> int:
     refused is said where it would stand. Exit code: 0 all bounded; 1 a kernel refused, the page
     says why; 2 usage.
     """
-    # here: an extra, and matplotlib, are no matter for other commands
+    # imported here: other commands need neither this extra nor matplotlib
     from ptxwcet.commands.page.render import render_page
     from ptxwcet.commands.page.report import build_page
     from ptxwcet.commands.page.study import reasons, study_kernels

@@ -1,4 +1,4 @@
-"""The page as one HTML file: the template filled in. Everything from outside is escaped."""
+"""The page as one HTML file from its template. All external text is escaped."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _SECTIONS = (
 
 
 def render_page(page: Page) -> str:
-    """Returns the page. Cost: linear in what it shows, and a second for its pictures."""
-    # here: an extra, which only the page needs
+    """Returns the page. Cost: linear in its content, and a second for its pictures."""
+    # imported here: only the page needs this extra
     from markupsafe import Markup
 
     numbers = count()
@@ -76,7 +76,7 @@ def _graph_data(one: KernelPage) -> dict[str, Any]:
 
 
 def _loop_rows(kernel: KernelPage) -> Sequence[LoopRow]:
-    """Returns the loops of a kernel: of one that is not bounded, what is known of them."""
+    """Returns the loops of a kernel; without a bound, only the known fields are filled in."""
     if kernel.bounded is not None:
         return kernel.bounded.loops
     loops = () if isinstance(kernel.graph, str) else kernel.graph.loops

@@ -1,4 +1,4 @@
-"""The report of launches one after the other, as plain data and as text. Schema number 1."""
+"""The report of a sequence of launches, as plain data and as text. Schema number 1."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _row(bounded: BoundedLaunch, cycles: int) -> SequencedLaunch:
 
 
 def render_sequence_text(report: SequenceReport) -> str:
-    """Returns the launches in order, their sum, and what it rests on."""
+    """Returns the launches in order, their sum, and its assumptions."""
     head = "safe under" if report.guarantee == Guarantee.SAFE_BOUND.value else "holds only if"
     return "\n".join(
         [

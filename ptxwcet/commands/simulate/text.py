@@ -14,7 +14,9 @@ _CAUSES = tuple(field.name.replace("_", " ") for field in fields(StallRow))
 
 
 def render_run_text(report: RunReport) -> str:
-    """The whole report; refused kernels get one row each (their diagnostics are printed apart)."""
+    """Returns the whole report; refused kernels have a row (their diagnostics are printed
+    elsewhere).
+    """
     by_kernel: dict[str, list[SimulatedKernel | Refused]] = {}
     for row in report.kernels:
         by_kernel.setdefault(row.kernel, []).append(row)
@@ -34,7 +36,7 @@ def _run_line(kernel: SimulatedKernel) -> str:
 
 
 def _simulated(kernel: SimulatedKernel, others: Sequence[SimulatedKernel | Refused]) -> str:
-    """Returns a run; of several, under one policy each, what they take."""
+    """Returns the text of a run; with several policies, only their cycles."""
     lines = [
         f"kernel     {kernel.kernel}",
         f"launch     {launch_text(kernel)}",

@@ -28,7 +28,7 @@ def rows_table(title: str, rows: Sequence[Any], titles: Titles = MappingProxyTyp
 
 
 def table(title: str, columns: Iterable[tuple[str, Sequence[object]]]) -> str:
-    """Returns a table of columns behind their titles, without those that are empty everywhere."""
+    """Returns a table of titled columns, without columns that are empty everywhere."""
     kept = [column for column in columns if not is_empty(column[1])]
     lines = ["".join(f"<th style='{_LEFT}'>{escape(head)}</th>" for head, _ in kept)]
     cells = list(zip(*(values for _, values in kept), strict=True))

@@ -1,4 +1,4 @@
-"""Accesses to memory as rows and as a table for people."""
+"""Memory accesses as rows and as a table for people."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def access_rows(
 
 
 def grouped_accesses(accesses: Sequence[AccessRow]) -> list[list[AccessRow]]:
-    """Accesses that are alike together; those that pay most of the bound first."""
+    """Returns equal accesses in groups; first the groups that pay most of the bound."""
     groups: dict[tuple[object, ...], list[AccessRow]] = {}
     for access in accesses:
         what = (access.place, access.space, access.purpose, access.bytes)
@@ -130,9 +130,9 @@ def grouped_accesses(accesses: Sequence[AccessRow]) -> list[list[AccessRow]]:
 
 
 def access_lines(accesses: Sequence[AccessRow], most_rows: int) -> Iterator[str]:
-    """Yields a table of accesses, one row for all of a line that do the same, the costliest first.
+    """Yields a table of accesses, with one row for equal accesses of a line, the costliest first.
 
-    Under it what was left out, and what the numbers count.
+    The omitted rows and the units of the numbers follow.
     """
     yield from text_table(list(map(_together, grouped_accesses(accesses))), most=most_rows)
     kinds = {access.kind for access in accesses}
@@ -153,7 +153,7 @@ def _importance(rows: Sequence[AccessRow]) -> tuple[float, float, int]:
 
 
 def _together(accesses: Sequence[AccessRow]) -> AccessRow:
-    """Returns the row of accesses that are alike: how many they are, and what they pay in all."""
+    """Returns one row for equal accesses: their number, and their total share."""
     first = accesses[0]
     if len(accesses) == 1:
         return first

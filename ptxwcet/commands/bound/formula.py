@@ -359,9 +359,7 @@ class _Job:
         return analysis
 
     def _claim(self) -> TimingClaim:
-        """Returns the claim that holds for every number of the range; its cycles are filled in
-        later.
-        """
+        """Returns the claim for every number of the range, with cycles to be filled in later."""
         first = self._claims[0]
         assumptions = dict.fromkeys(one for claim in self._claims for one in claim.assumptions)
         guarantee = Guarantee.weakest(claim.guarantee for claim in self._claims)

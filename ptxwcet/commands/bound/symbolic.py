@@ -68,9 +68,7 @@ def _staircase(piece: FormulaRow, name: str) -> tuple[str, ...]:
 
 
 def _table(piece: FormulaRow, name: str) -> tuple[str, ...]:
-    """Returns a line that defines q and r, then a line for each run of remainders with linear
-    values.
-    """
+    """Returns a line that defines q and r, then a line for each linear run of remainders."""
     # the steepest step begins a round
     places = range(piece.period)
     steps = {offset: abs(piece.parts(offset) - piece.parts(offset - 1)) for offset in places}

@@ -211,8 +211,7 @@ _KEYS: tuple[Callable[[Result], Hashable], ...] = (
     lambda one: (one.answer.kernel, one.file),
     lambda one: (one.answer.kernel,),
 )
-"""The keys that pair kernels, the closest first: builds may move files, plans may change launches.
-"""
+"""The keys that pair kernels, the closest first: files and launches may change."""
 
 
 def _pairs(
@@ -331,14 +330,12 @@ def _grown(old: Result, new: Result, threshold: Fraction) -> Iterable[str]:
     """Yields the bounds that grew: of the launch if both results have one, else of a block."""
     before, now = _bounds(old.answer), _bounds(new.answer)
     judged = "launch" if "launch" in before and "launch" in now else "block"
-    for change in changes_between(before, now):
-        if change.what != judged or not (
-            isinstance(change.old, int) and isinstance(change.new, int)
-        ):
+    for delta in changes_between(before, now):
+        if delta.what != judged or not (isinstance(delta.old, int) and isinstance(delta.new, int)):
             continue
-        if change.new > change.old * (1 + threshold / 100):
-            by = "" if change.growth_percent is None else f", by {change.growth_percent:.2f} %"
-            yield f"the bound of the {change.what} grew from {change.old} to {change.new} cycles{by}"
+        if delta.new > delta.old * (1 + threshold / 100):
+            by = "" if delta.growth_percent is None else f", by {delta.growth_percent:.2f} %"
+            yield f"the bound of the {delta.what} grew from {delta.old} to {delta.new} cycles{by}"
 
 
 def _bounds(answer: BoundedKernel | Refused) -> dict[str, int | str | None]:

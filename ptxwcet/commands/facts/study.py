@@ -180,9 +180,7 @@ class _Page(OnFlow):
         yield f'bound = "{OPEN}"  # most executions of its body for each entry'
 
     def _unrolled(self, loop: Loop) -> Iterator[str]:
-        """Yields a note if a loop does several iterations of the source at once, or the rest of
-        one.
-        """
+        """Yields a note on a loop that does several source iterations at once, or the rest."""
         place = loop_control(self.flow, loop)
         alike = [
             other.id

@@ -1,6 +1,4 @@
-"""The content of the page about a kernel, as plain data: gathered and named, without computing
-bounds.
-"""
+"""The content of a kernel's page as plain data: gathered and named, without computing bounds."""
 
 from __future__ import annotations
 

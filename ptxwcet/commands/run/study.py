@@ -218,9 +218,7 @@ def execute_launch(module: Module, launch: LaunchFile, options: EmulatorOptions)
 
 
 def emulated(launch: LaunchFile, values: tuple[Argument, ...] | None = None) -> EmulatedLaunch:
-    """Returns the launch with its arrays built, or these values. Raises PtxwcetError (PW420,
-    PW425).
-    """
+    """Returns the launch with its arrays built, or these values. Raises PtxwcetError."""
     return EmulatedLaunch(
         launch.block,
         launch.grid,

@@ -14,9 +14,7 @@ _CAUSES = tuple(field.name.replace("_", " ") for field in fields(StallRow))
 
 
 def render_run_text(report: RunReport) -> str:
-    """Returns the whole report; refused kernels have a row (their diagnostics are printed
-    elsewhere).
-    """
+    """Returns the report; a refused kernel has one row (diagnostics are printed elsewhere)."""
     by_kernel: dict[str, list[SimulatedKernel | Refused]] = {}
     for row in report.kernels:
         by_kernel.setdefault(row.kernel, []).append(row)

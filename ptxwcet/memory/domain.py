@@ -1,10 +1,11 @@
-"""The operators of terms over patterns: how lanes differ in a result, given how its sources do.
+"""The operators of terms over patterns: differences of lanes in a result, from those of its
+sources.
 
 Sums, products with a number and cuts to the low bits keep ``u + offsets`` as it is. Numbers that
-are known in each thread are computed in each. Other operators look at bits: where the offsets of a
-warp stay below the lowest bit that ``u`` may set, they carry into nothing; the bits below are
-numbers in each lane, the bits above are alike in a warp, and an operator treats them apart. What
-has no rule is alike in a warp if its arguments are (:mod:`ptxwcet.memory.pattern`).
+are known in each thread are computed in each. Other operators work on bits: where the offsets of a
+warp stay below the lowest bit that ``u`` may set, they do not carry; the bits below are numbers in
+each lane, the bits above are warp-uniform, and an operator treats them separately. A result without
+a rule is warp-uniform if its arguments are (:mod:`ptxwcet.memory.pattern`).
 
 Each operator is compared with all lanes of small words (``tests/oracle/test_pattern_domain.py``).
 """
@@ -51,18 +52,18 @@ Rule = Callable[[Term, Sequence[Pattern]], Pattern | None]
 
 
 Results = dict[tuple[object, ...], Pattern | None]
-"""What came of terms, by the term and the patterns of its arguments."""
+"""The results of terms, by the term and the patterns of its arguments."""
 
 
 def meaning(
     root: Term, sources: Sequence[Value], threads: int, known: Results | None = None
 ) -> Value:
-    """What is known of a term from what is known of its sources, by their numbers.
+    """Evaluates a term over the values of its sources, by their numbers.
 
-    ``threads`` are those of the block, in whole warps; ``known`` results for as many threads from
-    before, which are taken from there, and added: the value of a counter grows by a pattern at a
-    time. Cost: linear in the distinct terms and the threads, for each combination of patterns, of
-    which there are at most :data:`~ptxwcet.memory.pattern.MOST_PATTERNS`.
+    ``threads`` is the number of threads of the block, in whole warps; ``known`` are earlier results
+    for as many threads, which are used and extended: the value of a counter grows by one pattern at
+    a time. Cost: linear in the distinct terms and the threads, for each combination of patterns, at
+    most :data:`~ptxwcet.memory.pattern.MOST_PATTERNS`.
     """
     result = partial(_result, threads, {} if known is None else known)
     found: Value = fold(root, partial(_meaning, sources, result))
@@ -70,7 +71,7 @@ def meaning(
 
 
 def moved(value: Patterns, distance: int, width: int) -> Value:
-    """The sum of a value and a number that all threads share. Cost: linear in the threads."""
+    """Adds a number that all threads share to a value. Cost: linear in the threads."""
     if not distance:
         return tuple(normal(pattern, width) for pattern in value)
     results = [_added(pattern, known_number(distance, width), 1) for pattern in value]
@@ -109,17 +110,17 @@ def _meaning(sources: Sequence[Value], result_of: _Result, term: Term, args: lis
     return joined((), tuple(results), term.width)
 
 
-def _of_numbers(one: Term, numbers: Sequence[Sequence[int]]) -> Value:
-    """The result for arguments of which each is one of a few numbers that all threads hold."""
-    masks = [(1 << term.width) - 1 for term in one.args]
+def _of_numbers(root: Term, numbers: Sequence[Sequence[int]]) -> Value:
+    """Returns the result for arguments that are each one of a few numbers, equal in all threads."""
+    masks = [(1 << term.width) - 1 for term in root.args]
     bits = [[value & mask for value in each] for each, mask in zip(numbers, masks, strict=True)]
-    results = (apply(one.op, one.width, one.args, one.value, each) for each in product(*bits))
-    different = dict.fromkeys(known_number(result, one.width) for result in results)
-    return joined((), tuple(different), one.width)
+    results = (apply(root.op, root.width, root.args, root.value, each) for each in product(*bits))
+    different = dict.fromkeys(known_number(result, root.width) for result in results)
+    return joined((), tuple(different), root.width)
 
 
 def _chosen(term: Term, args: list[Value], result_of: _Result) -> Value:
-    """The side that a test chooses for whole warps, or lane by lane where all numbers are known."""
+    """Returns the side that a test selects for whole warps, or per lane if all are numbers."""
     condition, yes, no = args
     if condition is None:
         return None
@@ -147,28 +148,28 @@ def _result(threads: int, known: Results, one: Term, args: tuple[Pattern, ...]) 
     return known[key]
 
 
-def _computed(one: Term, args: Sequence[Pattern], threads: int) -> Pattern | None:
-    if max(one.width, *(term.width for term in one.args)) > KNOWN:
-        # lanes differ by numbers of 64 bits: of wider words only what is alike is followed
-        return normal(uniform(), one.width) if all(each.is_uniform for each in args) else None
+def _computed(root: Term, args: Sequence[Pattern], threads: int) -> Pattern | None:
+    if max(root.width, *(term.width for term in root.args)) > KNOWN:
+        # Lanes differ by numbers of 64 bits: of wider words only warp-uniform ones are represented.
+        return normal(uniform(), root.width) if all(each.is_uniform for each in args) else None
     if all(each.align == KNOWN and not each.cuts for each in args):
-        return _known(one, args, threads)
-    rule = _RULES.get(one.op)
-    found = None if rule is None else rule(one, args)
-    if found is None and all(each.is_uniform for each in args):
-        found = uniform()
-    return None if found is None else normal(found, one.width)
+        return _known(root, args, threads)
+    rule = _RULES.get(root.op)
+    result = None if rule is None else rule(root, args)
+    if result is None and all(each.is_uniform for each in args):
+        result = uniform()
+    return None if result is None else normal(result, root.width)
 
 
-def _known(one: Term, args: Sequence[Pattern], threads: int) -> Pattern | None:
+def _known(term: Term, args: Sequence[Pattern], threads: int) -> Pattern | None:
     """Returns the result for arguments that are known in each thread.
 
-    Where the rules for lanes do not give it: a uniform number if all arguments are uniform.
+    If the rules for lanes do not give it: a uniform number if all arguments are uniform.
     """
     values: list[LaneValue] = [Known(each.offsets) for each in args]
-    found = in_lanes(one, values, np.ones(threads, dtype=np.bool_))
+    found = in_lanes(term, values, np.ones(threads, dtype=np.bool_))
     if isinstance(found, Known) and not found.terms and found.valid is None:
-        return normal(Pattern(_numbers(found.base, threads)), one.width)
+        return normal(Pattern(_numbers(found.base, threads)), term.width)
     return uniform() if all(each.is_uniform for each in args) else None
 
 
@@ -178,7 +179,7 @@ def _numbers(base: Number, threads: int) -> Number:
     return np.broadcast_to(np.asarray(base, dtype=np.int64), (threads,)).copy()
 
 
-# --- what keeps the form as it is -----------------------------------------------------------------
+# --- Operators that keep the form of a pattern ----------------------------------------------------
 
 
 def _sum(sign: int) -> Rule:
@@ -240,13 +241,13 @@ def _scaled(pattern: Pattern, factor: int, width: int) -> Pattern:
     return Pattern(offsets, align, pattern.cuts, phase, pure)
 
 
-def _product(one: Term, args: Sequence[Pattern]) -> Pattern | None:
+def _product(term: Term, args: Sequence[Pattern]) -> Pattern | None:
     a, b = args if args[1].constant is not None else args[::-1]
     if b.constant is not None:
-        return _scaled(a, b.constant, one.width)
+        return _scaled(a, b.constant, term.width)
     if not (a.is_uniform and b.is_uniform):
         return None
-    zeros = min(one.width, sum(_zeros(each) for each in (a, b)))
+    zeros = min(term.width, sum(_zeros(each) for each in (a, b)))
     return uniform(zeros, _product_of(a.interval, b.interval))
 
 
@@ -255,13 +256,13 @@ def _zeros(pattern: Pattern) -> int:
     return min(pattern.align, trailing_zeros(pattern.offsets))
 
 
-def _shifted_left(one: Term, args: Sequence[Pattern]) -> Pattern | None:
+def _shifted_left(term: Term, args: Sequence[Pattern]) -> Pattern | None:
     value, amount = args
     if amount.constant is not None:
-        bits = min(amount.constant % (1 << one.width), one.width)
-        return _scaled(value, 1 << bits, one.width)
+        bits = min(amount.constant % (1 << term.width), term.width)
+        return _scaled(value, 1 << bits, term.width)
     if value.is_uniform and amount.is_uniform:
-        return uniform(min(one.width, _zeros(value)))
+        return uniform(min(term.width, _zeros(value)))
     return None
 
 
@@ -269,8 +270,8 @@ def _shifted_left(one: Term, args: Sequence[Pattern]) -> Pattern | None:
 
 
 def _parted(args: Sequence[Pattern]) -> tuple[int, list[Number], list[int]] | None:
-    """Number of low bits that are known in every lane, what they are, and the power of two that
-    divides the bits above of each argument. None if lanes differ in other bits too.
+    """Returns the number of low bits that are known in every lane, their values, and for each
+    argument the power of two that divides the bits above; None if lanes differ in other bits too.
     """
     if any(each.cuts and not each.is_uniform for each in args):
         return None
@@ -290,12 +291,12 @@ def _parted(args: Sequence[Pattern]) -> tuple[int, list[Number], list[int]] | No
     return bits, low, zeros
 
 
-def _bitwise(one: Term, args: Sequence[Pattern]) -> Pattern | None:
-    if one.op is Op.AND:
+def _bitwise(term: Term, args: Sequence[Pattern]) -> Pattern | None:
+    if term.op is Op.AND:
         for value, mask in (args, args[::-1]):
             if mask.constant is not None:
-                return _masked(value, mask.constant % (1 << one.width), one.width)
-    return _by_bits(one.op, args)
+                return _masked(value, mask.constant % (1 << term.width), term.width)
+    return _by_bits(term.op, args)
 
 
 def _masked(value: Pattern, mask: int, width: int) -> Pattern | None:
@@ -310,7 +311,7 @@ def _masked(value: Pattern, mask: int, width: int) -> Pattern | None:
 
 
 def _without_cuts(value: Pattern, bits: int) -> Pattern:
-    """A value of which only ``bits`` are used: without its cuts if those cannot show them."""
+    """Returns a value of which ``bits`` are used: without its cuts if those do not show them."""
     return Pattern(value.offsets, value.align, span=value.span) if bits <= _LEAST_CUT else value
 
 
@@ -324,14 +325,14 @@ def _by_bits(op: Op, args: Sequence[Pattern]) -> Pattern | None:
     return Pattern(low, max(bits, align))
 
 
-def _shifted_right(one: Term, args: Sequence[Pattern]) -> Pattern | None:
+def _shifted_right(term: Term, args: Sequence[Pattern]) -> Pattern | None:
     value, amount = args
     if amount.constant is None:
         return None
-    by = amount.constant % (1 << one.width)
+    by = amount.constant % (1 << term.width)
     if by == 0:
         return value
-    return None if by >= one.width else _cut_off(value, by, one.width - by)
+    return None if by >= term.width else _cut_off(value, by, term.width - by)
 
 
 def _cut_off(value: Pattern, by: int, left: int) -> Pattern | None:
@@ -367,17 +368,17 @@ def _power(pattern: Pattern, width: int) -> int | None:
     return number.bit_length() - 1 if number and not number & (number - 1) else None
 
 
-def _lengthened(one: Term, args: Sequence[Pattern]) -> Pattern | None:
-    """A value in more bits: no lane goes round where offsets do not carry out of the low bits."""
+def _lengthened(term: Term, args: Sequence[Pattern]) -> Pattern | None:
+    """Extends a value to more bits: no lane wraps if offsets do not carry out of the low bits."""
     (value,) = args
     parted = _parted(args)
     if parted is not None:
         bits, (low,), zeros = parted
-        align = max(bits, min(zeros[0], one.args[0].width))
-        return Pattern(low, align, span=_read(one, value))
-    if value.cuts or one.args[0].width < _LEAST_CUT:
+        align = max(bits, min(zeros[0], term.args[0].width))
+        return Pattern(low, align, span=_read(term, value))
+    if value.cuts or term.args[0].width < _LEAST_CUT:
         return None
-    return _gone_round(replace(value, span=_read(one, value)), one.args[0].width)
+    return _gone_round(replace(value, span=_read(term, value)), term.args[0].width)
 
 
 def _read(one: Term, value: Pattern) -> _Span:
@@ -388,15 +389,15 @@ def _read(one: Term, value: Pattern) -> _Span:
     return (0, 2 * half - 1) if span is None or span[0] < 0 else span
 
 
-def _compared(one: Term, args: Sequence[Pattern]) -> Pattern | None:
-    """Returns whether numbers are equal, or one is less, if what they may be does not overlap."""
+def _compared(term: Term, args: Sequence[Pattern]) -> Pattern | None:
+    """Compares numbers: whether they are equal, or one is less, if their ranges do not overlap."""
     first, second = (each.interval for each in args)
     if first is None or second is None:
         return None
-    if one.op is Op.ULT and min(first[0], second[0]) < 0:
-        return None  # of numbers read without sign nothing is known there
+    if term.op is Op.ULT and min(first[0], second[0]) < 0:
+        return None  # nothing is known of numbers read without sign there
     is_below, is_above = first[1] < second[0], first[0] > second[1]
-    if one.op is Op.EQ:
+    if term.op is Op.EQ:
         return constant(0) if is_below or is_above else None
     return constant(1) if is_below else constant(0) if first[0] >= second[1] else None
 

@@ -1,4 +1,4 @@
-"""How often a warp executes the blocks of a kernel at most, from the paths of a launch."""
+"""Bounds on the executions of the blocks of a kernel by a warp, from the paths of a launch."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Executions:
         return max((each[block] for each in self._of_warps), default=0)
 
     def of_block(self, block: int) -> int | None:
-        """How often all warps of a block of threads execute a block of instructions, at most."""
+        """Returns the most executions of a basic block by all warps of a thread block."""
         if not self.is_known:
             return None
         counted = iter(self._of_warps)
@@ -61,9 +61,9 @@ class Executions:
         return max(sums, default=0)
 
     def in_an_entry(self, loop: int, block: int) -> int | None:
-        """How often a warp executes a block of a loop each time that it enters the loop, at most.
+        """Returns the most executions of a block of a loop by a warp, per entry of the loop.
 
-        What of the loop is executed without being told as one counts as an entry, too.
+        Executions of the loop's blocks outside a path loop count as an entry, too.
         """
         if not self.is_known:
             return None
@@ -76,11 +76,11 @@ class Executions:
 def _visits(
     nodes: Path, around: int, without: int | None, entries: dict[int, Counter[int]]
 ) -> Counter[int]:
-    """Visits of blocks, but of those in the loop ``without``; ``around``: iterations around.
+    """Counts visits of blocks outside the loop ``without``; ``around``: iterations around.
 
-    The largest numbers of an entry of each loop are put into ``entries``. Raises _Open.
+    The largest counts of an entry of each loop are put into ``entries``. Raises _Open.
     """
-    found: Counter[int] = Counter()
+    visits: Counter[int] = Counter()
     for node in nodes:
         parts = [_visits(part, _inner(node, around), without, entries) for part in parts_of(node)]
         match node:
@@ -91,26 +91,26 @@ def _visits(
             case PathChoice() | PathLate():
                 parts = [_largest(parts)]
             case Visit(block) | PathFork(block) | PathPart(block):
-                found[block] += 1
+                visits[block] += 1
             case PathEnd(leave, last, stay):
-                found.update({leave.block, stay.block})
-                found.update(visit.block for visit in last)
+                visits.update({leave.block, stay.block})
+                visits.update(visit.block for visit in last)
         if isinstance(node, PathChoice):
             for visit in node.early:
-                found[visit.block] += WARP_SIZE
+                visits[visit.block] += WARP_SIZE
         for part in parts:
             for block, count in part.items():
-                found[block] += count * _times(node, around)
-    return found
+                visits[block] += count * _times(node, around)
+    return visits
 
 
 def _inner(node: PathNode, around: int) -> int:
-    """Iterations around what is in a node."""
+    """Returns the iterations around the content of a node."""
     return _number(node.count) if isinstance(node, PathRepeat) else around
 
 
 def _times(node: PathNode, around: int) -> int:
-    """Returns how often what is in a node is executed."""
+    """Returns how often the content of a node is executed."""
     match node:
         case PathRepeat(count):
             return _number(count)

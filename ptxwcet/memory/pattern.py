@@ -1,17 +1,17 @@
-"""Patterns: what a register holds in the lanes of warps, up to a number that each warp shares.
+"""Patterns: the contents of a register in the lanes of warps, up to a warp-uniform number.
 
 In thread ``t`` of a block a value with a pattern is ``u + offsets[t]`` modulo ``2**width``, where
 ``u`` is a multiple of ``2**align`` and the same in all lanes of a warp that execute an instruction
-together, whatever it is for other warps or the next time. ``align`` of :data:`KNOWN` says that
-``u`` is 0. A register has a few patterns of which one is true of each warp, or none.
+together; it may differ between warps and executions. ``align`` of :data:`KNOWN` means that ``u`` is
+0. A register has a few patterns, one of which is true of each warp, or none.
 
-A number that is read in more bits than it has (an index of 32 bits in an address of 64) goes round
-at one place: lanes behind it are off by a multiple of ``2**16``. That is a *cut*; where it is not
-excluded it is counted: each may part the lanes in two. ``phase`` is where it lies, if that is
-known: lanes from an address that is ``phase`` modulo 128 on have gone round, those below have not.
-``pure``: there is one cut at most, and the lanes are in the order of their offsets, whose
-differences are true integers. ``span`` are the least and the largest number that a lane may hold,
-read with sign, where that is known: what stays in between does not go round.
+A number that is read in more bits than it has (an index of 32 bits in an address of 64) wraps at
+one place: lanes after it are off by a multiple of ``2**16``. This place is a *cut*; cuts that
+cannot be excluded are counted: each may part the lanes in two. ``phase`` is its position, if known:
+lanes from an address that is ``phase`` modulo 128 on have wrapped, those below have not. ``pure``:
+there is one cut at most, and the lanes are in the order of their offsets, whose differences are
+true integers. ``span`` are the least and the largest number that a lane may hold, read with sign,
+if known: values in between do not wrap.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ Lanes = NDArray[np.int64]
 class Pattern:
     """``u + offsets``; see the module docstring. ``offsets`` is one number or one a thread.
 
-    ``width``: this is the canonical form for words of so many bits (:func:`normal`); 0 if that has
-    not been seen to.
+    ``width``: this is the canonical form for words of that many bits (:func:`normal`); 0 if it is
+    not known to be canonical.
     """
 
     offsets: Number
@@ -79,13 +79,13 @@ class Pattern:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """A key for comparison: equal for patterns that say the same."""
+        """A key for comparison: equal for equal patterns."""
         offsets = self.offsets
         lanes = offsets if isinstance(offsets, int) else offsets.tobytes()
         return lanes, self.align, self.cuts, self.phase, self.pure, self.span
 
     def same(self, other: Pattern) -> bool:
-        """Returns whether both say the same."""
+        """Returns whether both are equal."""
         return self is other or (
             self.align == other.align and self.span == other.span and self.key == other.key
         )
@@ -112,7 +112,7 @@ class Pattern:
 Patterns = tuple[Pattern, ...]
 """One of these is true of each warp."""
 Value = Patterns | None
-"""What is known of a register; None: nothing."""
+"""The patterns of a register; None: unknown."""
 
 
 def constant(value: int) -> Pattern:
@@ -122,7 +122,7 @@ def constant(value: int) -> Pattern:
 
 @lru_cache(maxsize=4096)
 def known_number(value: int, width: int) -> Pattern:
-    """The canonical pattern of a number of ``width`` bits in all threads; equal ones are one."""
+    """Returns the canonical pattern of a number in all threads; equal numbers share one object."""
     return normal(Pattern(value), width)
 
 
@@ -149,7 +149,7 @@ def steps(offsets: Lanes) -> Lanes:
 
 
 def trailing_zeros(number: Number) -> int:
-    """Returns the largest ``n`` of which ``2**n`` divides all these numbers; KNOWN if all are 0."""
+    """Returns the largest ``n`` such that ``2**n`` divides all numbers; KNOWN if all are 0."""
     bits = number if isinstance(number, int) else int(np.bitwise_or.reduce(number, axis=None))
     return (bits & -bits).bit_length() - 1 if bits else KNOWN
 
@@ -191,8 +191,8 @@ def _fitting(span: tuple[int, int] | None, width: int) -> tuple[int, int] | None
 def join(left: Pattern, right: Pattern, width: int) -> Pattern | None:
     """Returns a pattern that is true of a warp wherever one of the two is; None if there is none.
 
-    The span is that of ``left`` if the other lies in it, else unknown: numbers that a loop
-    changes would not come to an end.
+    The span is ``left``'s if it contains the other's, else unknown: otherwise the numbers of a loop
+    would not reach a fixpoint.
     """
     if left.differences(width) != right.differences(width):
         return None
@@ -226,10 +226,10 @@ def hull(patterns: Patterns, width: int) -> Patterns:
 
 
 def joined(old: Value, new: Value, width: int) -> Value:
-    """What is known of a register that holds one or the other.
+    """Joins the values of a register that holds one or the other.
 
-    Some numbers are kept apart that all threads hold: a few, and more if each is at least twice the
-    one before, as those of a counter that is doubled or halved.
+    Some numbers that all threads hold are kept separate: a few, and more if each is at least twice
+    the previous one, as in a counter that is doubled or halved.
     """
     if old is None or new is None:
         return None

@@ -197,7 +197,7 @@ def _settled(nodes: Path) -> Path | None:
                 if inside is None:
                     return None
                 out += inside
-            case PathRepeat(count, least, body) if count == least and not count.slopes:
+            case PathRepeat(count, least, body, step=0) if count == least and not count.slopes:
                 inside = _settled(body)
                 if inside is None:
                     return None

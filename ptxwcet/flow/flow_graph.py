@@ -14,7 +14,7 @@ from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.graph.loops import Loop, leaving
 from ptxwcet.flow.launch import ArrayRange, Launch
-from ptxwcet.flow.shapes.shape import Agreement
+from ptxwcet.flow.shapes.pattern import Agreement
 from ptxwcet.flow.shapes.uniformity import BranchAgreements
 from ptxwcet.flow.values.transfer import register_width
 from ptxwcet.ir.kernel import Instruction
@@ -58,20 +58,19 @@ class Work:
     """What all walks over a graph have done: blocks visited, branches found open, variants.
 
     ``most_visits`` is how many blocks all of them together may visit, None: no limit.
-    ``open_branches`` are not decided in some walk; at ``parting`` lanes of a warp go both ways.
-    ``uncounted`` are loops that were not counted without a
-    variant; ``relied`` are loops whose stated bound has left something out that was walked, a side
-    of a branch or iterations; ``excluded`` says which values and blocks facts have left out of the
-    launch; ``told_apart``: walks know the index of each lane. ``of_graph``, ``of_kernel`` and
-    ``of_launch`` are what the parts of the walk have found out and keep: of the kernel whatever
-    is said of it, for all launches and for this one.
-    ``walking`` counts instructions executed in all walks, ``searching`` what variants were looked
-    for with, ``proving`` the solver's effort for their certificates.
+    ``unresolved_branches`` are not decided in some walk; at ``parting`` lanes of a warp go both
+    ways. ``uncounted`` are loops that were not counted without a variant; ``relied`` are loops
+    whose stated bound has left something out that was walked, a side of a branch or iterations;
+    ``excluded`` says which values and blocks facts have left out of the launch; ``told_apart``:
+    walks know the index of each lane. ``of_graph``, ``of_kernel`` and ``of_launch`` are what the
+    parts of the walk have found out and keep: of the kernel whatever is said of it, for all
+    launches and for this one. ``walking`` counts instructions executed in all walks, ``searching``
+    what variants were looked for with, ``proving`` the solver's effort for their certificates.
     """
 
     visits: int = 0
     most_visits: int | None = None
-    open_branches: set[int] = field(default_factory=set)
+    unresolved_branches: set[int] = field(default_factory=set)
     parting: set[int] = field(default_factory=set)
     before_barriers: frozenset[int] | None = None
     uncounted: set[int] = field(default_factory=set)

@@ -16,6 +16,7 @@ import numpy as np
 
 from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.launch import WARP_SIZE, Launch
+from ptxwcet.flow.shapes.pattern import Pattern, Value, rows
 from ptxwcet.flow.values.arrays import origins_of_pointers
 from ptxwcet.ir.kernel import Address, Instruction, Kernel, Register, Space
 from ptxwcet.ir.op_classes import OpClass
@@ -40,7 +41,6 @@ from ptxwcet.memory.instructions import (
     widest_accesses,
 )
 from ptxwcet.memory.lanes import LaneAnalysis
-from ptxwcet.memory.pattern import Pattern, Value, rows
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
 

@@ -4,7 +4,7 @@ Sectors have 32 bytes and lines 128; shared memory has 32 banks of 4 bytes, each
 one word per pass to all lanes that request it, and accesses of 8 (16) bytes are split into halves
 (quarters) of the warp. Unknown parts of an address are taken at their worst: every shared part that
 its alignment and the access's alignment permit, every place of a cut
-(:mod:`ptxwcet.memory.pattern`). Lanes that are inactive because of a branch or a guard only reduce
+(:mod:`ptxwcet.flow.shapes.pattern`). Lanes that are inactive because of a branch or a guard only reduce
 the counts; non-existing lanes are left out here (``docs/methods/transactions.md``).
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxwcet.flow.launch import WARP_SIZE
-from ptxwcet.memory.pattern import KNOWN, PHASES, Lanes, Pattern, rows
+from ptxwcet.flow.shapes.pattern import KNOWN, PHASES, Lanes, Pattern, rows
 from ptxwcet.support.records import dataclass
 
 SECTOR, LINE = 32, 128

@@ -13,13 +13,10 @@ from ptxwcet.flow.walk.path import (
     PathChoice,
     PathEnd,
     PathFork,
-    PathGrowing,
-    PathLate,
     PathLoop,
     PathNode,
-    PathPart,
+    PathParts,
     PathRepeat,
-    PathScatter,
     Visit,
     parts_of,
 )
@@ -88,9 +85,9 @@ def _visits(
                 continue
             case PathLoop(loop):
                 entries[loop] = _largest([entries.get(loop, Counter()), *parts])
-            case PathChoice() | PathLate():
+            case PathChoice() | PathParts():
                 parts = [_largest(parts)]
-            case Visit(block) | PathFork(block) | PathPart(block):
+            case Visit(block) | PathFork(block):
                 visits[block] += 1
             case PathEnd(leave, last, stay):
                 visits.update({leave.block, stay.block})
@@ -112,11 +109,9 @@ def _inner(node: PathNode, around: int) -> int:
 def _times(node: PathNode, around: int) -> int:
     """Returns how often the content of a node is executed."""
     match node:
-        case PathRepeat(count):
-            return _number(count)
-        case PathGrowing(first, step):
-            return max(0, first, first + step * (around - 1))
-        case PathLate(most) | PathScatter(most):
+        case PathRepeat(count, step=step):
+            return max(_number(count), _number(count.plus(AffineCount(step * (around - 1)))))
+        case PathParts(most):
             return most
         case _:
             return 1

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.launch import Launch
+from ptxwcet.flow.shapes.pattern import KNOWN, trailing_zeros
 from ptxwcet.flow.walk.path import BlockPaths
 from ptxwcet.ir.kernel import Space
 from ptxwcet.memory.analysis import AnalysedAccess, KernelAccesses
@@ -24,7 +25,6 @@ from ptxwcet.memory.counting import LINE, SECTOR
 from ptxwcet.memory.executions import Executions
 from ptxwcet.memory.forms import Form, Forms, RunForms
 from ptxwcet.memory.lanes import LaneAnalysis
-from ptxwcet.memory.pattern import KNOWN, trailing_zeros
 from ptxwcet.support.records import dataclass
 
 _MOST_PLACES = 1 << 18

@@ -21,7 +21,8 @@ import numpy as np
 
 from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.launch import Launch
-from ptxwcet.flow.shapes.domain import is_function, speaks_of_all
+from ptxwcet.flow.shapes.pattern import KNOWN, Value, trailing_zeros
+from ptxwcet.flow.shapes.results import is_function, speaks_of_all
 from ptxwcet.flow.values.accesses import access_of
 from ptxwcet.flow.values.slicing import deciding
 from ptxwcet.flow.values.value import Number, wrap
@@ -40,7 +41,6 @@ from ptxwcet.ir.semantics import meaning_of
 from ptxwcet.ir.terms import Op, Term, fold
 from ptxwcet.memory.executions import Executions
 from ptxwcet.memory.lanes import POINTER_ALIGN, LaneAnalysis
-from ptxwcet.memory.pattern import KNOWN, Value, trailing_zeros
 from ptxwcet.support.records import dataclass
 
 _MOST_FORMS, _MOST_COUNTS, _MOST_QUESTIONS = 16, 8, 2000
@@ -431,7 +431,7 @@ def _of_patterns(value: Value) -> Forms:
     """Returns the forms of a register whose number in each thread is known."""
     if not value or len(value) > _MOST_FORMS:
         return None
-    if any(one.align < KNOWN or one.cuts for one in value):
+    if not all(one.is_known for one in value):
         return None
     return tuple(Form(one.offsets) for one in value)
 

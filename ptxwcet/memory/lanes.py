@@ -19,45 +19,41 @@ import numpy as np
 from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.flow.launch import WARP_SIZE, Launch
-from ptxwcet.flow.shapes import shape as shapes
-from ptxwcet.flow.shapes.domain import is_function, speaks_of_all
-from ptxwcet.flow.shapes.opaque import OpaqueShapes
-from ptxwcet.flow.shapes.shape import Agreement, Shape
-from ptxwcet.flow.values.accesses import access_of, field_name, parameters_of, variable_moves
-from ptxwcet.flow.values.arrays import origins_of_pointers
-from ptxwcet.flow.values.lane_state import FixedMemory
-from ptxwcet.flow.values.operands import register_width
-from ptxwcet.flow.values.slicing import deciding
-from ptxwcet.ir.kernel import (
-    Address,
-    Immediate,
-    Instruction,
-    Kernel,
-    Negated,
-    Operand,
-    Register,
-    Space,
-    SpecialRegister,
-    SymbolRef,
-)
-from ptxwcet.ir.op_classes import OpClass
-from ptxwcet.ir.operands import leaves
-from ptxwcet.ir.operation import operation_of
-from ptxwcet.ir.semantics import meaning_of
-from ptxwcet.memory.counting import Mask
-from ptxwcet.memory.domain import Results, meaning, moved
-from ptxwcet.memory.instructions import accesses_of
-from ptxwcet.memory.pattern import (
+from ptxwcet.flow.shapes.domain import LaneDomain, moved
+from ptxwcet.flow.shapes.opaque import OpaqueResults
+from ptxwcet.flow.shapes.pattern import (
     KNOWN,
+    Agreement,
     Lanes,
     Pattern,
     Value,
+    agreement_on,
+    alike,
     constant,
     joined,
     normal,
     trailing_zeros,
     uniform,
 )
+from ptxwcet.flow.shapes.results import RegisterValues, is_function
+from ptxwcet.flow.values.accesses import access_of, field_name, parameters_of
+from ptxwcet.flow.values.arrays import origins_of_pointers
+from ptxwcet.flow.values.lane_state import FixedMemory
+from ptxwcet.flow.values.operands import register_width
+from ptxwcet.flow.values.slicing import deciding
+from ptxwcet.ir.kernel import (
+    Address,
+    Instruction,
+    Kernel,
+    Operand,
+    Register,
+    Space,
+    SymbolRef,
+)
+from ptxwcet.ir.op_classes import OpClass
+from ptxwcet.ir.operation import operation_of
+from ptxwcet.memory.counting import Mask
+from ptxwcet.memory.instructions import accesses_of
 from ptxwcet.support.worklist import Worklist
 
 POINTER_ALIGN = 8
@@ -93,8 +89,7 @@ class LaneAnalysis:
         self.aligned: set[str] = set()
         self.given: set[str] = set()
         self.ranged: set[str] = set()
-        self._values: dict[str, Value] = {}
-        self._results_of_terms: Results = {}
+        self._values = RegisterValues(graph.kernel, self._specials, LaneDomain(len(threads)))
         self._bases: dict[Operand, tuple[Value, int, int]] = {}
         self._addresses: dict[tuple[Operand, int], Value] = {}
         self._changes: dict[str, int] = defaultdict(int)
@@ -105,7 +100,7 @@ class LaneAnalysis:
             if code is None or index not in code.added
             for access in accesses_of(instruction)
         )
-        self._opaque = OpaqueShapes(self._shape, graph.kernel, launch, race_free=False)
+        self._opaque = OpaqueResults(self._values, graph.kernel, launch, race_free=False)
         self._agreements = graph.agreements
         self._unknown = frozenset(_joined(graph))
         self._branches = tuple(self._parting_branches(graph))
@@ -136,11 +131,11 @@ class LaneAnalysis:
     def _goes_one_way(self, index: int) -> bool:
         """Returns whether lanes that reach a guarded instruction together have one guard value."""
         guard = self._kernel.instructions[index].guard
-        return guard is not None and _alike(self._values.get(guard.register))
+        return guard is not None and bool(agreement_on(self._values.get(guard.register)))
 
     def _parting_branches(self, graph: FlowGraph) -> Iterator[tuple[int, set[BlockId]]]:
-        """Yields the branches that are not known to be warp-uniform, with the blocks up to their
-        reconvergence point, if memory is changed there.
+        """Yields the branches that may diverge, with the blocks up to their reconvergence points, if
+        memory is changed there.
         """
         changing = {graph.block_of(index) for index, one in self.accesses if one.changes}
         for block in graph.cfg.reverse_postorder if changing else ():
@@ -177,7 +172,7 @@ class LaneAnalysis:
             patterns = self._values.get(base.name)
             bits = register_width(self._kernel.registers[base.name])
         else:
-            patterns = self._operand(base)
+            patterns = self._values.operand(base)
         if patterns is None:
             return None, bits, 0
         changes = any(pattern.align == KNOWN or pattern.cuts for pattern in patterns)
@@ -197,7 +192,7 @@ class LaneAnalysis:
         for index in needed:
             for name in used[index][0]:
                 readers[name].append(index)
-        self._values = dict.fromkeys(self._unknown, None)
+        self._values.update(dict.fromkeys(self._unknown, None))
         pending = Worklist(needed, _ranks(used, needed))
         while pending:
             index = pending.pop()
@@ -227,7 +222,7 @@ class LaneAnalysis:
 
     def _written(self, index: int, instruction: Instruction) -> tuple[Value, ...]:
         guard = instruction.guard
-        if guard is not None and not _alike(self._values[guard.register]):
+        if guard is not None and not agreement_on(self._values[guard.register]):
             return (None,) * len(instruction.writes)
         return self._results(index, instruction)
 
@@ -237,34 +232,17 @@ class LaneAnalysis:
         if name == "cvta":
             return (self._converted(instruction),) * count
         if is_function(instruction):
-            return self._function(instruction)
+            return self._values.results(instruction)
         if instruction.space is Space.PARAM and instruction.operands:
             return self._parameter(instruction)
-        shape = self._opaque.shape(
+        agreement = self._opaque.agreement(
             instruction, is_whole=not self._agreements.part_at(index), is_ordered=False
         )
-        return (self._of_shape(shape),) * count
-
-    def _function(self, instruction: Instruction) -> tuple[Value, ...]:
-        """Returns the results of an instruction by its terms; else uniform if its sources are."""
-        count = len(instruction.writes)
-        meant = meaning_of(instruction, self._kernel.registers)
-        values: tuple[Value, ...] = (None,) * count
-        if meant is not None and speaks_of_all(meant, instruction):
-            sources = [self._operand(source) for source in meant.sources]
-            threads, results = len(self.there), self._results_of_terms
-            values = tuple(meaning(root, sources, threads, results) for root in meant.results)
-        if None not in values:
-            return values
-        leaf = (leaf for operand in instruction.operands for leaf in leaves(operand))
-        read = [self._values[name] for name in instruction.reads]
-        read += [self._operand(one) for one in leaf if isinstance(one, SpecialRegister)]
-        alike: Value = (uniform(),) if all(map(_alike, read)) else None
-        return tuple(alike if value is None else value for value in values)
+        return (alike(agreement),) * count
 
     def _converted(self, instruction: Instruction) -> Value:
         """Returns the result of ``cvta``: another window's address; global memory's begins at 0."""
-        patterns = self._operand(instruction.operands[1])
+        patterns = self._values.operand(instruction.operands[1])
         if patterns is None or "global" in instruction.modifiers:
             return patterns
         moved: Value = ()
@@ -278,8 +256,7 @@ class LaneAnalysis:
     def _parameter(self, instruction: Instruction) -> tuple[Value, ...]:
         """Returns values loaded from a kernel parameter, or moved through a thread's variable."""
         if instruction.form.implicit_reads or instruction.form.implicit_writes:
-            moves = variable_moves(instruction)
-            return tuple(self._moved(name, moves.get(name)) for name in instruction.writes)
+            return self._values.moved(instruction)
         access = access_of(instruction)
         if access is None or not isinstance(access.base, SymbolRef):
             return (None,) * len(instruction.writes)
@@ -323,53 +300,6 @@ class LaneAnalysis:
     def _led_to(self) -> frozenset[str]:
         return _led_to(self._kernel)
 
-    def _moved(self, target: str, origin: Operand | None) -> Value:
-        """Returns a value moved through a thread's variable: unchanged if widths are equal."""
-        if not isinstance(origin, Register):
-            return None if origin is None else self._operand(origin)
-        kinds = self._kernel.registers
-        is_whole = register_width(kinds[origin.name]) == register_width(kinds[target])
-        found = self._values[origin.name]
-        return found if is_whole else (uniform(),) if _alike(found) else None
-
-    def _operand(self, operand: Operand) -> Value:
-        match operand:
-            case Register(name):
-                return self._values[name]
-            case Negated(inner):
-                return (uniform(),) if _alike(self._operand(inner)) else None
-            case Immediate(value):
-                return (constant(value),) if isinstance(value, int) else (uniform(),)
-            case SpecialRegister(name):
-                return self._specials.get(name)
-            case SymbolRef(name, offset):
-                return (self._variable(name, offset),)
-            case _:
-                return None
-
-    def _variable(self, name: str, offset: int) -> Pattern:
-        """Returns the address of a variable: a multiple of its alignment, and the offset."""
-        aligned = [one.alignment for one in self._kernel.variables if one.name == name]
-        align = trailing_zeros(aligned[0]) if aligned and aligned[0] else 0
-        return normal(Pattern(offset, align), _POINTER_BITS)
-
-    def _shape(self, operand: Operand) -> Shape:
-        """Returns an operand as a shape of :mod:`ptxwcet.flow.shapes`."""
-        found = self._operand(operand)
-        if not _alike(found):
-            return shapes.VARYING
-        assert found is not None
-        number = found[0].constant if len(found) == 1 else None
-        return shapes.uniform(Agreement.WARP) if number is None else shapes.constant(number)
-
-    def _of_shape(self, shape: Shape) -> Value:
-        if not shape.agreement:
-            return None
-        offsets = shape.stride * (np.arange(len(self.there), dtype=np.int64) % WARP_SIZE)
-        if shape.constant is not None:
-            return (normal(Pattern(offsets + shape.constant), _POINTER_BITS),)
-        return (normal(Pattern(offsets, min(shape.align, KNOWN - 1)), _POINTER_BITS),)
-
 
 _Used = Mapping[int, tuple[tuple[str, ...], tuple[str, ...]]]
 
@@ -398,11 +328,6 @@ def _ranks(used: _Used, needed: Sequence[int]) -> list[int]:
             pending.append((index, False))
             pending += [(writer, True) for name in used[index][0] for writer in writers[name]]
     return ranks
-
-
-def _alike(value: Value) -> bool:
-    """Returns whether the lanes of each warp hold one number."""
-    return value is not None and all(pattern.is_uniform for pattern in value)
 
 
 def _joined(graph: FlowGraph) -> Iterator[str]:

@@ -15,7 +15,7 @@ from ptxwcet.flow.graph.reconvergence import not_nested
 from ptxwcet.flow.launch import WARP_SIZE, Launch
 from ptxwcet.flow.paths.call_variables import followed
 from ptxwcet.flow.paths.extraction import flow_graph
-from ptxwcet.flow.shapes.shape import Agreement
+from ptxwcet.flow.shapes.pattern import Agreement
 from ptxwcet.flow.values.reductions import is_election
 from ptxwcet.ir.kernel import (
     Immediate,

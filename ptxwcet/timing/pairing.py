@@ -34,12 +34,10 @@ from ptxwcet.flow.walk.path import (
     PathEnd,
     PathFork,
     PathGone,
-    PathGrowing,
-    PathLate,
     PathLoop,
-    PathPart,
+    PathNode,
+    PathParts,
     PathRepeat,
-    PathScatter,
     PathUnordered,
     Visit,
     may_end,
@@ -93,47 +91,36 @@ def _skeleton(nodes: Path, places: frozenset[int]) -> _Skeleton:
 
 def _bones(nodes: Path, places: frozenset[int]) -> Iterator[object]:
     for node in nodes:
-        match node:
-            case Visit(block):
-                if block in places:
-                    yield block
-            case PathEnd(leave):
-                if leave.block in places:
-                    yield "end", leave.block
-            case PathGone():
-                pass
-            case PathRepeat(count, least, body, together):
-                inside = _skeleton(body, places)
-                if inside or (together is not None and together.site in places):
-                    yield str(count), str(least), together, inside
-            case PathGrowing(first, step, body):
-                inside = _skeleton(body, places)
-                if inside or next(visited_blocks(body)) in places:
-                    yield first, step, inside
-            case PathLoop(loop, body):
-                inside = _skeleton(body, places)
-                if inside or next(visited_blocks(body)) in places:
-                    yield "loop", loop, inside
-            case PathChoice(alternatives, site, taken_in=taken_in):
-                ways = tuple(_skeleton(way, places) for way in alternatives)
-                if site in places or any(ways):
-                    yield "choice", site, ways, taken_in, _ends(alternatives, site)
-            case PathUnordered(one, two):
-                sides = _skeleton(one, places), _skeleton(two, places)
-                if any(sides):
-                    yield "both", sides
-            case PathFork(block, one, two) | PathPart(block, one, two):
-                sides = _skeleton(one, places), _skeleton(two, places)
-                if block in places or any(sides):
-                    yield "sides", block, sides
-            case PathLate(_, late):
-                sides_late = tuple(_skeleton(side, places) for side in late)
-                if any(sides_late):
-                    yield "late", sides_late
-            case PathScatter(_, body):
-                inside = _skeleton(body, places)
-                if inside:
-                    yield "scatter", inside
+        parts = tuple(_skeleton(part, places) for part in parts_of(node))
+        is_there, what = _place(node, places)
+        if is_there or any(parts):
+            ends = _ends(node.alternatives, node.site) if isinstance(node, PathChoice) else ()
+            yield *what, *parts, ends
+
+
+def _place(node: PathNode, places: frozenset[int]) -> tuple[bool, tuple[object, ...]]:
+    """Returns whether a node is itself of the skeleton, and what tells it from other nodes."""
+    match node:
+        case Visit(block):
+            return block in places, (block,)
+        case PathEnd(leave):
+            return leave.block in places, ("end", leave.block)
+        case PathGone():
+            return False, ()
+        case PathRepeat(count, least, body, together, step):
+            is_named = together is not None and together.site in places
+            is_there = is_named or (step != 0 and next(visited_blocks(body)) in places)
+            return is_there, ("repeat", str(count), str(least), together, step)
+        case PathLoop(loop, body):
+            return next(visited_blocks(body)) in places, ("loop", loop)
+        case PathChoice(_, site, taken_in=taken_in):
+            return site in places, ("choice", site, taken_in)
+        case PathUnordered():
+            return False, ("both",)
+        case PathFork(block):
+            return block in places, ("sides", block)
+        case PathParts(least=least):
+            return False, ("parts", least)
 
 
 def _ends(alternatives: tuple[Path, ...], site: int | None) -> tuple[int, ...]:
@@ -204,7 +191,8 @@ def _may_have_ended(nodes: Path, places: frozenset[int]) -> bool:
     ended = False
     for node in nodes:
         ends, comes = may_end((node,)), not places.isdisjoint(visited_blocks((node,)))
-        again = ends and isinstance(node, PathRepeat | PathGrowing | PathLoop | PathScatter)
+        goes_round = isinstance(node, PathRepeat | PathLoop)
+        again = ends and (goes_round or (isinstance(node, PathParts) and node.least > 0))
         if comes and (ended or again):
             return True
         if any(_may_have_ended(part, places) for part in parts_of(node)):

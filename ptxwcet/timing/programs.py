@@ -2,9 +2,10 @@
 
 Before: blocks visited, loops counted, no machine. After: timed instructions, barriers, repeats.
 
-A triangular loop (:class:`~ptxwcet.flow.walk.path.PathGrowing`) becomes a row of at most 32 repeats
-of the loop around it, each with the range of inner counts of its share of the iterations: exact up
-to 32 iterations; beyond that at most about 1/32 above the sum of the counts, whatever their number.
+A triangular loop (:class:`~ptxwcet.flow.walk.path.PathRepeat` with a step) becomes a row of at most
+32 repeats of the loop around it, each with the range of inner counts of its share of the
+iterations: exact up to 32 iterations; beyond that at most about 1/32 above the sum of the counts,
+whatever their number.
 """
 
 from __future__ import annotations
@@ -22,13 +23,10 @@ from ptxwcet.flow.walk.path import (
     PathEnd,
     PathFork,
     PathGone,
-    PathGrowing,
-    PathLate,
     PathLoop,
     PathNode,
-    PathPart,
+    PathParts,
     PathRepeat,
-    PathScatter,
     PathUnordered,
     Together,
     Visit,
@@ -115,12 +113,12 @@ def build_workload(
     return BlockWorkload(classes, scoreboard_of(kernel, scoreboard))
 
 
-_MAY_NOT_ARRIVE = PathFork, PathLate, PathScatter, PathPart
+_MAY_NOT_ARRIVE = PathFork, PathParts
 
 
 def _may_end(node: PathNode) -> bool:
     match node:
-        case PathFork(jumps=jumps) | PathPart(jumps=jumps):
+        case PathFork(jumps=jumps):
             return not jumps
         case PathChoice(early=early):
             return bool(early)
@@ -256,9 +254,10 @@ class _Builder:
                     out += (*self._visit(node), *self._tallied_at(node))
                 case PathRepeat(count, least, body) if grows(body):
                     out += self._shares(count, least, body)
-                case PathRepeat():
+                case PathRepeat(step=0):
                     out.append(self._repeat(node))
-                case PathGrowing(start, step, body):
+                case PathRepeat(count, body=body, step=step):
+                    start = count.base
                     ends = (start + step * first, start + step * last)
                     why = Together(next(visited_blocks(body)), f"{start} + {step}*i")
                     out.append(self._repeated(max(ends), min(ends), self.body(body), why))
@@ -277,16 +276,10 @@ class _Builder:
                     together = site is not None and self._is_shown("branch", site, (whole,))
                     if together or len(sides) > 1:
                         out.append(BlockChoice(site or 0, sides) if together else whole)
-                case PathLate(most, late):
-                    sides_late = tuple(conditional(self._not_as_it_is(side)) for side in late)
-                    inside = Choice(sides_late)
-                    out.append(Repeat(most, (inside,), 0))
-                case PathPart(block, one, two, jumps):
-                    ways = (Visit(block, jumps), *one), (Visit(block, taken=False), *two)
-                    shared, sides = _without_shared_start(tuple(self.body(way) for way in ways))
-                    out += (*shared, Choice(sides))
-                case PathScatter(most, inner):
-                    out.append(Repeat(most, conditional(self._not_as_it_is(inner)), 1))
+                case PathParts(most, parts, least):
+                    inside = tuple(conditional(self._not_as_it_is(side)) for side in parts)
+                    part = inside[0] if least else (Choice(inside),)
+                    out.append(Repeat(most, part, least))
                 case PathGone():
                     pass  # the program goes on, which takes no less
                 case PathEnd():

@@ -11,15 +11,13 @@ from ptxwcet.flow.walk.path import (
     PathEnd,
     PathFork,
     PathGone,
-    PathGrowing,
-    PathLate,
     PathLoop,
     PathNode,
-    PathPart,
+    PathParts,
     PathRepeat,
-    PathScatter,
     PathUnordered,
     Visit,
+    nodes_in,
 )
 from ptxwcet.support.records import dataclass
 
@@ -36,17 +34,18 @@ def find_departure(path: Path, executed: Path) -> Departure | None:
     """None if ``executed``, a single sequence, is one that ``path`` allows.
 
     The order of the sides of a divergent branch is free, a loop may run any number of times within
-    its range, one alternative of a choice is taken; a side that stands in a PathLate, too, may be
+    its range, one alternative of a choice is taken; a side that stands in a PathParts, too, may be
     executed there instead of at its branch. Cost: linear in the sequence for paths without
     choices, unrolled; at most quadratic with choices.
     """
     steps = tuple(unrolled(executed))
     matcher = _Matcher(steps, frozenset(_late_sides(path)))
-    *_, last = path or (None,)
-    whole = path[:-1] if isinstance(last, PathLate) else path
-    ends = matcher.side(whole, frozenset({0}))
-    if isinstance(last, PathLate):  # of those that end before, too
+    *whole, last = path or (PathGone(),)
+    if isinstance(last, PathParts) and not last.least:  # of those that end before, too
+        ends = matcher.side(tuple(whole), frozenset({0}))
         ends = matcher.late(last.sides, ends, last.most)
+    else:
+        ends = matcher.side(path, frozenset({0}))
     if len(steps) in ends:
         return None
     place = matcher.furthest
@@ -55,27 +54,9 @@ def find_departure(path: Path, executed: Path) -> Departure | None:
 
 def _late_sides(path: Path) -> Iterator[Path]:
     """The sides that lanes may execute when the others have come to the meeting."""
-    for node in path:
-        match node:
-            case PathLate(sides=sides):
-                yield from sides
-                inside: tuple[Path, ...] = sides
-            case PathRepeat(body=body) | PathLoop(body=body) | PathGrowing(body=body):
-                inside = (body,)
-            case PathScatter(body=body):
-                inside = (body,)
-            case (
-                PathUnordered(first, second)
-                | PathFork(first=first, second=second)
-                | PathPart(first=first, second=second)
-            ):
-                inside = first, second
-            case PathChoice(alternatives):
-                inside = alternatives
-            case _:
-                inside = ()
-        for nodes in inside:
-            yield from _late_sides(nodes)
+    for node in nodes_in(path):
+        if isinstance(node, PathParts) and not node.least:
+            yield from node.sides
 
 
 def unrolled(path: Path) -> Iterator[Visit]:
@@ -113,7 +94,7 @@ class _Matcher:
         self._late_sides = late
         # where a body may end, and where lanes in it may end for good
         self._known: dict[
-            tuple[int, frozenset[int], int, frozenset[int]],
+            tuple[int, int, frozenset[int], int, frozenset[int]],
             tuple[frozenset[int], frozenset[int]],
         ] = {}
         self._parts: frozenset[int] = frozenset()  # where a part of the warp may have begun
@@ -130,17 +111,19 @@ class _Matcher:
         self._gone = outer
         return ends
 
-    def body(self, nodes: Path, starts: frozenset[int], iteration: int = 0) -> frozenset[int]:
-        """Where ``nodes``, in iteration ``iteration`` of the repeat around them, may end.
+    def body(
+        self, nodes: Path, starts: frozenset[int], iteration: int = 0, *, begin: int = 0
+    ) -> frozenset[int]:
+        """Where ``nodes[begin:]``, in iteration ``iteration`` of the repeat around, may end.
 
         Known answers are kept: the sides of nested forks are asked for again and again.
         """
-        key = (id(nodes), starts, iteration, self._parts)
+        key = (id(nodes), begin, starts, iteration, self._parts)
         answer = self._known.get(key)
         if answer is None:
             outer, self._gone = self._gone, frozenset()
             ends = starts
-            for node in nodes:
+            for node in nodes[begin:]:
                 if not ends and not self._parts:
                     break
                 ends = self._node(node, ends, iteration)
@@ -156,11 +139,9 @@ class _Matcher:
                 ends = frozenset(p + 1 for p in starts if p < len(steps) and steps[p] == node)
                 self.furthest = max(self.furthest, *ends, 0)
                 return ends
-            case PathRepeat(count, least, body):
-                return self._repeat(body, starts, (_number(least), _number(count)))
-            case PathGrowing(first, step, body):
-                times = first + step * iteration
-                return self._repeat(body, starts, (times, times))
+            case PathRepeat(count, least, body, step=step):
+                more = step * iteration
+                return self._repeat(body, starts, (_number(least) + more, _number(count) + more))
             case PathLoop(body=body):
                 # its last lanes may end for good in it while those that left early wait behind it
                 return self._of_some(body, starts, iteration)
@@ -177,14 +158,10 @@ class _Matcher:
                     if elsewhere in self._late_sides:
                         both |= self.side(here, parting)
                 return self.side(one, taken) | self.side(two, past) | both
-            case PathPart(block, one, two, jumps):
-                taken, past = (self._node(Visit(block, way), starts, 0) for way in (jumps, False))
-                apart = taken | self._parts
-                return self.body(one, apart) | self.body(two, past | apart)
-            case PathScatter():
-                return self._scatter(node, starts)
-            case PathLate(most, sides):
-                return self.late(sides, starts, most)
+            case PathParts(most, sides, least):
+                return self._diverged(node, starts) if least else self.late(sides, starts, most)
+            case PathChoice(alternatives, by_parts=True):
+                return self._by_parts(alternatives, starts)
             case PathGone():
                 self._gone |= starts
                 return frozenset()
@@ -217,13 +194,24 @@ class _Matcher:
             ends |= starts
         return ends
 
-    def _scatter(self, node: PathScatter, starts: frozenset[int]) -> frozenset[int]:
+    def _by_parts(self, alternatives: tuple[Path, ...], starts: frozenset[int]) -> frozenset[int]:
+        """Ends of the sides of a branch for parts of the warp: those that come to it, or begin.
+
+        A part that comes to it may go on with another side than the one that it has jumped to.
+        """
+        visited = [self._node(way[0], starts, 0) for way in alternatives]
+        begun = visited[0] | self._parts
+        rests = zip(alternatives, visited, strict=True)
+        return frozenset[int]().union(*(self.body(way, at | begun, begin=1) for way, at in rests))
+
+    def _diverged(self, node: PathParts, starts: frozenset[int]) -> frozenset[int]:
         """Ends of the first part, then of others that begin where one has ended."""
-        outer, self._parts = self._parts, frozenset()
-        ends = latest = self.side(node.body, starts)
+        ((body,), outer) = node.sides, self._parts
+        self._parts = frozenset()
+        ends = latest = self.side(body, starts)
         for _ in range(node.most - 1):
             self._parts = latest
-            new = self.side(node.body, frozenset())
+            new = self.side(body, frozenset())
             self._parts = frozenset()
             latest = new - ends
             if not latest:

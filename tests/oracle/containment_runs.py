@@ -17,7 +17,7 @@ from ptxwcet.flow.flow_graph import Work
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.walk import analysed, loops
-from ptxwcet.flow.walk.sides import after_narrowing
+from ptxwcet.flow.walk.guards import after_assuming
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.opened.opening import open_request
 from ptxwcet.opened.request import Request
@@ -103,8 +103,8 @@ def compared_in_the_values_left() -> Iterator[None]:
     """
 
     def compared(self: Any) -> list[dict[str, Any]]:
-        made = self._opened.narrowed
-        return [after_narrowing(self._walk, registers, made) for registers in self.history]
+        made = self._opened.assumed
+        return [after_assuming(self._walk, registers, made) for registers in self.history]
 
     with (
         patch.object(analysed._Search, "compared", compared),

@@ -297,7 +297,7 @@ def is_settled(nodes: WarpPath) -> bool:
             case PathLoop(body=body):
                 if not is_settled(body):
                     return False
-            case PathRepeat(count, least, body):
+            case PathRepeat(count, least, body, step=0):
                 if count != least or not is_settled(body):
                     return False
             case PathUnordered(first, second):

@@ -33,13 +33,10 @@ from ptxwcet.flow.walk.path import (
     PathChoice,
     PathEnd,
     PathFork,
-    PathGrowing,
-    PathLate,
     PathLoop,
     PathNode,
-    PathPart,
+    PathParts,
     PathRepeat,
-    PathScatter,
     PathUnordered,
     Visit,
     WarpPath,
@@ -349,24 +346,22 @@ def _most(node: PathNode, times: int) -> dict[int, int]:
     match node:
         case Visit(block):
             return {block: times}
+        case PathRepeat(count, body=body, step=step) if step:
+            return _times(most_visits(body), _positive_sum(count.base, step, times))
         case PathRepeat(count, _, body):
             assert not count.slopes
             once = _all(_most(one, count.base) for one in body)
             return _times(once, times)
-        case PathGrowing(first, step, body):
-            return _times(most_visits(body), _positive_sum(first, step, times))
         case PathLoop(body=body):
             return _all(_most(one, times) for one in body)
         case PathUnordered(first, second):
             return _times(_all((most_visits(first), most_visits(second))), times)
-        case PathFork(block, first, second) | PathPart(block, first, second):
+        case PathFork(block, first, second):
             return _times(_all(({block: 1}, most_visits(first), most_visits(second))), times)
         case PathChoice(alternatives):
             return _times(_largest(most_visits(one) for one in alternatives), times)
-        case PathLate(most, sides):
+        case PathParts(most, sides):
             return _times(_largest(most_visits(one) for one in sides), most * times)
-        case PathScatter(most, body):
-            return _times(most_visits(body), most * times)
         case PathEnd(leave, last, _):
             return _times(_all(({leave.block: 1}, most_visits(last))), times)
         case _:

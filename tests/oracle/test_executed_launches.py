@@ -15,7 +15,7 @@ from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.walk.path import (
     AffineCount,
     PathFork,
-    PathLate,
+    PathParts,
     PathRepeat,
     PathUnordered,
     Visit,
@@ -126,7 +126,7 @@ def test_a_side_may_come_late_where_the_path_has_it_late():
     side, rest = visits(5), visits(3)
     fork = PathFork(2, side, (), straight=False, jumps=True)
     parting = Visit(2, taken=True)
-    late = (fork, *rest, PathLate(1, (side,)))
+    late = (fork, *rest, PathParts(1, (side,)))
     assert find_departure(late, (parting, *rest, *side)) is None
     assert find_departure(late, (parting, *side, *rest)) is None
     assert find_departure((fork, *rest), (parting, *rest)) is not None

@@ -93,6 +93,7 @@ def test_ranges_cover_axes_that_decide_nothing() -> None:
         (PathChoice(((visit(1),), (visit(2),))),),
         (PathRepeat(AffineCount(3), AffineCount(2), (visit(1),)),),
         (PathRepeat(AffineCount(3), AffineCount(3), (PathChoice(((visit(1),), ())),)),),
+        (PathRepeat(AffineCount(3), AffineCount(3), (visit(1),), step=1),),
     ],
 )
 def test_what_is_left_open_is_not_known(path: Path) -> None:

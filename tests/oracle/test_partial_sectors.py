@@ -11,10 +11,10 @@ from parsing import parse_text
 from transaction_oracle import LANES, SECTOR, partial_sectors
 
 from ptxwcet.flow.launch import Launch
+from ptxwcet.flow.shapes.domain import LaneDomain
+from ptxwcet.flow.shapes.pattern import KNOWN, Pattern, normal, uniform
 from ptxwcet.ir.terms import Op, evaluate, source, term
 from ptxwcet.memory.counting import partial_of
-from ptxwcet.memory.domain import meaning
-from ptxwcet.memory.pattern import KNOWN, Pattern, normal, uniform
 from ptxwcet.timing.launch_costs import kernel_accesses
 
 
@@ -52,7 +52,7 @@ def test_numbers_in_ranges_are_compared(op: Op) -> None:
     compared, decided = term(op, 1, (source(0, 32), source(1, 32))), 0
     for one, two in product(ranges, ranges):
         values = [(normal(uniform(0, span), 32),) for span in (one, two)]
-        found = meaning(compared, values, LANES)
+        found = LaneDomain(LANES).value(compared, values)
         assert found is not None
         numbers = {pattern.constant for pattern in found}
         pairs = product(range(one[0], one[1] + 1), range(two[0], two[1] + 1))

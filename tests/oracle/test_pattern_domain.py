@@ -13,13 +13,14 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from ptxwcet.flow.shapes.domain import LaneDomain
+from ptxwcet.flow.shapes.pattern import KNOWN, Pattern, Value, join, joined, normal
 from ptxwcet.ir.terms import Op, Term, const, evaluate, source, term
 from ptxwcet.memory.counting import blocks_of, passes_of
-from ptxwcet.memory.domain import meaning
-from ptxwcet.memory.pattern import KNOWN, Pattern, Value, join, joined, normal
 
 WARPS, LANES = 2, 32
 THREADS = WARPS * LANES
+DOMAIN = LaneDomain(THREADS)
 BINARY = (Op.ADD, Op.SUB, Op.MUL, Op.AND, Op.OR, Op.XOR, Op.UDIV, Op.UREM, Op.SHL, Op.LSHR, Op.ASHR)
 COMPARING = (Op.EQ, Op.ULT, Op.SLT)
 
@@ -157,7 +158,7 @@ def attack(seed: int) -> tuple[int, int]:
     for one in sources:
         several = tuple(a_pattern(rng, one) for _ in range(rng.choice([1, 1, 1, 2])))
         patterns.append(joined((), several, one))
-    found = meaning(root, patterns, THREADS)
+    found = DOMAIN.value(root, patterns)
     there = np.ones(THREADS, dtype=np.bool_)
     for _ in range(4):
         values = [

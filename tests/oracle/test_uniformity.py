@@ -16,7 +16,7 @@ from ptxwcet.emulator.launch import (
 )
 from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.launch import Launch
-from ptxwcet.flow.shapes.shape import Agreement
+from ptxwcet.flow.shapes.pattern import Agreement
 from ptxwcet.flow.shapes.uniformity import BranchAgreements
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.ptx.parser import parse_module
@@ -68,10 +68,12 @@ TEST = "setp.gt.s32 %p1, {}, 3;"
         (TEST.format("%r3"), BLOCK),
         (TEST.format("%r2"), NONE),
         ("shr.u32 %r6, %r2, 5;" + TEST.format("%r6"), WARP),
-        ("shr.u32 %r6, %r2, 4;" + TEST.format("%r6"), NONE),
+        ("shr.u32 %r6, %r2, 4;" + TEST.format("%r6"), WARP),  # 0 or 1, and an even number
+        ("shr.u32 %r6, %r2, 4; add.s32 %r6, %r6, 1;" + TEST.format("%r6"), NONE),
         ("shr.s32 %r6, %r5, 31; shr.u32 %r7, %r6, 27; add.s32 %r8, %r5, %r7;"
          "shr.s32 %r9, %r8, 5;" + TEST.format("%r9"), NONE),
-        ("shr.s32 %r6, %r5, 31;" + TEST.format("%r6"), WARP),
+        ("shr.s32 %r6, %r5, 31; setp.lt.s32 %p1, %r6, 0;", WARP),
+        ("shr.s32 %r6, %r5, 31;" + TEST.format("%r6"), BLOCK),  # -1 or 0
         ("and.b32 %r6, %r2, 96;" + TEST.format("%r6"), WARP),
         ("and.b32 %r6, %r2, 31; setp.eq.s32 %p1, %r6, 0;", NONE),
         ("and.b32 %r6, %r2, 31; sub.s32 %r7, %r2, %r6;" + TEST.format("%r7"), WARP),

@@ -14,7 +14,7 @@ from test_uniformity import BLOCK, HEAD, NONE, TAIL, TEST, WARP, agreement
 
 from ptxwcet.emulator.launch import EmulatedLaunch
 from ptxwcet.flow.graph.cfg import build_cfg
-from ptxwcet.flow.shapes.shape import Agreement
+from ptxwcet.flow.shapes.pattern import Agreement
 
 LANES = "mov.u32 %r16, %laneid; setp.lt.u32 %p2, %r16, 7;"
 SUM = "mov.u32 %r7, -9; add.cc.u32 %r8, %r2, %r7; addc.u32 %r6, 0, 0;"

@@ -21,7 +21,7 @@ from ptxwcet.flow.values.value import (
     Unknown,
     Value,
     implies,
-    meet,
+    join,
     merge,
     wrap,
 )
@@ -114,7 +114,7 @@ def test_a_write_keeps_only_what_is_true(old: Value, new: Value, mask: Mask) -> 
 def test_a_meeting_keeps_what_both_sides_say(
     one: Value, two: Value, first: Mask, second: Mask
 ) -> None:
-    met = meet(one, two, (first, second), frozenset())
+    joined = join(one, two, (first, second), frozenset())
     for lane in range(LANES):
         mine, theirs = claim(one, lane), claim(two, lane)
         if first[lane] and second[lane]:
@@ -125,7 +125,7 @@ def test_a_meeting_keeps_what_both_sides_say(
             may_be = theirs
         else:  # the lane was on no side: both are what it held before
             may_be = mine & theirs
-        assert may_be <= claim(met, lane)
+        assert may_be <= claim(joined, lane)
 
 
 @given(unknowns)

@@ -16,12 +16,10 @@ from ptxwcet.flow.walk.path import (
     PathEnd,
     PathFork,
     PathGone,
-    PathGrowing,
-    PathLate,
     PathLoop,
     PathNode,
+    PathParts,
     PathRepeat,
-    PathScatter,
     PathUnordered,
     Visit,
 )
@@ -51,7 +49,7 @@ def is_allowed(path: Path, executed: str) -> bool:
 
 SIDE, OTHER = steps("2"), steps("3")
 FORK = PathFork(1, SIDE, OTHER, straight=False, jumps=True)
-LATE = (FORK, *steps("4"), PathLate(1, (SIDE,)), *steps("5"))
+LATE = (FORK, *steps("4"), PathParts(1, (SIDE,)), *steps("5"))
 
 
 @pytest.mark.parametrize(
@@ -76,7 +74,7 @@ def test_no_other_side_comes_late_and_none_elsewhere(executed: str) -> None:
     assert not is_allowed(LATE, executed)
 
 
-@pytest.mark.parametrize("late", [(), (PathLate(1, (steps("9"),)),), (PathLate(1, (OTHER,)),)])
+@pytest.mark.parametrize("late", [(), (PathParts(1, (steps("9"),)),), (PathParts(1, (OTHER,)),)])
 def test_a_side_that_is_not_late_is_executed_at_its_branch(late: Path) -> None:
     path = (FORK, *steps("4"), *late, *steps("5"))
     assert is_allowed(path, "1t 3 2 4 5")
@@ -84,7 +82,7 @@ def test_a_side_that_is_not_late_is_executed_at_its_branch(late: Path) -> None:
     assert not is_allowed(path, "1t 3 4 2 5")
 
 
-LATER = (*steps("4"), PathLate(1, (SIDE,)))
+LATER = (*steps("4"), PathParts(1, (SIDE,)))
 
 
 @pytest.mark.parametrize(
@@ -92,14 +90,14 @@ LATER = (*steps("4"), PathLate(1, (SIDE,)))
     [
         ((times(2, FORK, *LATER),), "1t 3 4 2 1t 3 4 2"),
         ((loop(times(1, FORK, *LATER)),), "1t 3 4 2"),
-        ((times(1, PathGrowing(1, 0, (FORK, *LATER))),), "1t 3 4 2"),
+        ((times(1, PathRepeat(AffineCount(1), AffineCount(1), (FORK, *LATER))),), "1t 3 4 2"),
         ((PathChoice(((FORK, *LATER), steps("6"))),), "1t 3 4 2"),
         ((PathUnordered((FORK, *LATER), steps("6")),), "6 1t 3 4 2"),
         ((PathUnordered(steps("6"), (FORK, *LATER)),), "6 1t 3 4 2"),
         ((PathFork(6, (FORK, *LATER), steps("7"), straight=False, jumps=True),), "6t 1t 3 4 2"),
         ((PathFork(6, steps("7"), (FORK, *LATER), straight=False, jumps=True),), "6 1t 3 4 2"),
-        ((PathScatter(1, (FORK, *LATER)),), "1t 3 4 2"),
-        ((PathLate(1, ((FORK, *LATER),)),), "1t 3 4 2"),
+        ((PathParts(1, ((FORK, *LATER),), 1),), "1t 3 4 2"),
+        ((PathParts(1, ((FORK, *LATER),)),), "1t 3 4 2"),
     ],
 )
 def test_late_sides_are_found_at_any_depth(path: Path, executed: str) -> None:

@@ -219,7 +219,7 @@ def test_closed_forms_are_not_looked_for_in_vain(
         tmp_path,
     )
     few, steps, _ = bound_with(request, monkeypatch)
-    monkeypatch.setattr(analysed, "_MOST_IN_VAIN", 1 << 32)
+    monkeypatch.setattr(analysed, "_MOST_FAILURES", 1 << 32)
     many, more, _ = bound_with(request, monkeypatch)
     assert few == many
     assert steps + 300 < more

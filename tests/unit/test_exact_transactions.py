@@ -7,10 +7,10 @@ import pytest
 from parsing import parse_kernel, places_of
 
 from ptxwcet.flow.launch import Launch
+from ptxwcet.flow.shapes.pattern import Pattern, normal
 from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.memory.analysis import AnalysedAccess
 from ptxwcet.memory.counting import blocks_of, passes_of
-from ptxwcet.memory.pattern import Pattern, normal
 from ptxwcet.timing.launch_costs import kernel_accesses
 
 pytestmark = pytest.mark.fast

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from parsing import parse_kernel
 
-from ptxwcet.flow.shapes.domain import result_shapes
-from ptxwcet.flow.shapes.shape import VARYING, Agreement, Shape, uniform
+from ptxwcet.flow.shapes.domain import LaneDomain
+from ptxwcet.flow.shapes.pattern import Agreement, Pattern, agreement_on, alike, one_pattern
+from ptxwcet.flow.shapes.results import RegisterValues
 from ptxwcet.flow.values.operands import instruction_type
 from ptxwcet.flow.values.transfer import compile_transfer
 from ptxwcet.flow.values.value import Unknown
-from ptxwcet.ir.kernel import Instruction, Kernel, Operand, Register
+from ptxwcet.ir.kernel import Instruction, Kernel
 from ptxwcet.ir.operation import NumberKind, NumberType, number_type, operation_of
 
 pytestmark = pytest.mark.fast
@@ -75,16 +77,14 @@ def test_what_no_operand_names_counts_too() -> None:
     """A rule that would look at operands alone is not asked where more is read."""
     instruction, kernel = parsed("add.u32 %r0, %r1, %r2;")
     hidden = instruction._replace(form=replace(instruction.form, implicit_reads=("%r5",)))
-    shapes = {"%r1": uniform(Agreement.BLOCK), "%r2": Shape(Agreement.BLOCK, 1), "%r5": VARYING}
-
-    def shape_of(operand: Operand) -> Shape:
-        assert isinstance(operand, Register)
-        return shapes[operand.name]
-
-    assert result_shapes(instruction, kernel.registers, shape_of) == (Shape(Agreement.BLOCK, 1),)
-    assert result_shapes(hidden, kernel.registers, shape_of) == (VARYING,)
-    shapes["%r2"] = uniform(Agreement.BLOCK)
-    assert result_shapes(hidden, kernel.registers, shape_of) == (VARYING,)
+    values = RegisterValues(kernel, {}, LaneDomain(32, one_pattern))
+    values |= {"%r1": alike(Agreement.BLOCK), "%r2": (Pattern(np.arange(32)),), "%r5": None}
+    (lanes,) = values.results(instruction)
+    assert lanes is not None, "a sum of what is known, lane by lane"
+    assert values.results(hidden) == (None,)
+    values["%r2"] = alike(Agreement.BLOCK)
+    assert agreement_on(*values.results(instruction)) is Agreement.BLOCK
+    assert values.results(hidden) == (None,)
     (value,) = compile_transfer(hidden, 0, kernel.registers)(None)  # type: ignore[arg-type]
     assert isinstance(value, Unknown), "it does not even look at the state"
 

@@ -18,11 +18,9 @@ from ptxwcet.flow.walk.path import (
     AffineCount,
     PathEnd,
     PathFork,
-    PathGrowing,
-    PathLate,
     PathNode,
+    PathParts,
     PathRepeat,
-    PathScatter,
     Visit,
     WarpPath,
 )
@@ -65,8 +63,8 @@ def is_tallied(*nodes: PathNode) -> bool:
         ((times(5, 0, HERE, END),), False),
         ((PathFork(2, (HERE,), (), straight=True, jumps=True),), True),
         ((PathFork(3, (), (), straight=True, jumps=True),), True),  # however it goes
-        ((PathScatter(2, (times(5, 0, HERE),)),), False),
-        ((PathLate(2, ((times(5, 0, HERE),),)),), False),
+        ((PathParts(2, ((times(5, 0, HERE),),), 1),), False),
+        ((PathParts(2, ((times(5, 0, HERE),),)),), False),
     ],
 )
 def test_what_is_tallied(nodes: tuple[PathNode, ...], tallied: bool) -> None:
@@ -76,11 +74,11 @@ def test_what_is_tallied(nodes: tuple[PathNode, ...], tallied: bool) -> None:
 @pytest.mark.parametrize(
     ("nodes", "expected"),
     [
-        ((times(4, 4, PathGrowing(1, 2, (HERE,))),), (16, 16)),
+        ((times(4, 4, PathRepeat(AffineCount(1), AffineCount(1), (HERE,), step=2)),), (16, 16)),
         ((times(4, 2, HERE, HERE),), (4, 8)),
         ((times(4, 2, HERE), END), (0, 4)),
         ((PathFork(2, (HERE,), (HERE, HERE), straight=False, jumps=True),), (1, 3)),
-        ((PathScatter(3, (HERE,)), PathLate(2, ((HERE, HERE), (HERE,)))), (0, 7)),
+        ((PathParts(3, ((HERE,),), 1), PathParts(2, ((HERE, HERE), (HERE,)))), (0, 7)),
     ],
 )
 def test_visits_are_counted(nodes: tuple[PathNode, ...], expected: tuple[int, int]) -> None:

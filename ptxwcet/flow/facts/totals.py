@@ -27,13 +27,10 @@ from ptxwcet.flow.walk.path import (
     PathEnd,
     PathFork,
     PathGone,
-    PathGrowing,
-    PathLate,
     PathLoop,
     PathNode,
-    PathPart,
+    PathParts,
     PathRepeat,
-    PathScatter,
     PathUnordered,
     Visit,
     may_end,
@@ -64,8 +61,8 @@ class _Counter:
 
     def _node(self, node: PathNode, times: int) -> _Range:
         match node:
-            case PathGrowing(first, step, body):
-                executions = times * first + step * (times * (times - 1) // 2)
+            case PathRepeat(count, body=body, step=step) if step:
+                executions = times * count.base + step * (times * (times - 1) // 2)
                 low, high = self.rounds(body, 1)
                 return executions * low, executions * high
             case PathLoop(body=body):
@@ -89,21 +86,15 @@ class _Counter:
                 return self._one_of(
                     ((first_visit, *first), (second_visit, *second), (both_visits, *first, *second))
                 )
-            case PathPart(block, first, second, jumps):
-                return self._one_of(
-                    ((Visit(block, jumps), *first), (Visit(block, taken=False), *second))
-                )
             case PathChoice(alternatives):
                 return self._one_of(alternatives)
             case PathEnd(leave, last, stay):
                 return self._one_of(((leave, *last), (stay,)))
-            case PathLate(most, sides):
+            case PathParts(most, sides):
                 return 0, most * self._one_of(sides)[1]
-            case PathScatter(most, body):
-                return 0, most * self.rounds(body, 1)[1]
             case PathGone():
                 return 0, 0
-            case PathGrowing() | PathLoop():
+            case PathLoop():
                 return self._node(node, 1)
 
     def _one_of(self, ways: Iterable[Path]) -> _Range:

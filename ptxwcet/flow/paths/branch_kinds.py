@@ -13,13 +13,13 @@ from enum import Enum
 from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.flow.launch import BoundOrigin, Outcome, PlacedFacts
-from ptxwcet.flow.shapes.shape import Agreement
+from ptxwcet.flow.shapes.pattern import Agreement
 from ptxwcet.flow.walk.path import (
     BlockPaths,
     Path,
+    PathChoice,
     PathEnd,
     PathFork,
-    PathPart,
     Visit,
     loop_entries,
     nodes_in,
@@ -99,7 +99,7 @@ class _Seen:
     @staticmethod
     def of(pieces: Iterable[BlockPaths], graph: FlowGraph) -> _Seen:
         visits: set[Outcome] = set()
-        open_: set[int] = set(graph.work.open_branches)
+        open_: set[int] = set(graph.work.unresolved_branches)
         for piece in pieces:
             for warp in piece.warps:
                 _collect(warp.nodes, visits, open_)
@@ -117,7 +117,9 @@ def _collect(nodes: Path, visits: set[Outcome], opened: set[int]) -> None:
         match node:
             case Visit(block, taken):
                 visits.add((block, taken))
-            case PathFork(block) | PathPart(block):
+            case PathChoice(alternatives, by_parts=True):
+                opened.update(way[0].block for way in alternatives if isinstance(way[0], Visit))
+            case PathFork(block):
                 opened.add(block)
                 visits.update(((block, True), (block, False)))
             case PathEnd(leave, rest, stay):

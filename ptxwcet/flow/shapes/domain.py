@@ -1,343 +1,477 @@
-"""The operators of terms over shapes: how lanes differ in a result, given how its sources do.
+"""The operators of terms over patterns: how lanes differ in a result, given how its sources do.
 
-A shape says ``u + stride * lane`` modulo ``2**width`` (:mod:`ptxwcet.flow.shapes.shape`). Sums,
-products with a number and cuts to the low bits keep that form as it is. Other operators look at
-bits, and there two facts help:
+Sums, products with a number and cuts to the low bits keep ``u + offsets`` as it is. Numbers that
+are known in each thread are computed in each. Other operators look at bits: where the offsets of a
+warp stay below the lowest bit that ``u`` may set, they carry into nothing; the bits below are
+numbers in each lane, the bits above are alike in a warp, and an operator treats them apart. What
+has no rule is alike in a warp if its arguments are (:mod:`ptxwcet.flow.shapes.pattern`). A result
+is a function of its arguments: who agrees on all of them agrees on it. The span of a result is that
+of :mod:`ptxwcet.flow.values.term_intervals`.
 
-* Where ``u`` is a number, the values of all lanes are: the operator is computed in each, and the
-  results have a shape or they have none.
-* Where the lanes' part stays below the lowest bit that ``u`` may set, it carries into nothing. The
-  bits below are numbers in each lane, the bits above are alike in all: an operator on bits, a
-  comparison or an extension treats them apart.
-
-The domain knows no instructions. What has no rule is uniform if its arguments are. Every operator
-is compared with all families of lanes of small words (``tests/oracle/test_shape_domain.py``).
-
-What an instruction computes is a term (:mod:`ptxwcet.ir.semantics`), and a term has a shape. Where
-there is no term, a function of values that all agree on is still one that all agree on, whatever
-its types and modifiers; that speaks of everything that the instruction reads, the carry flag and
-special registers included. Both are tested against execution on all forms
-(``tests/oracle/test_shape_rules.py``).
+The domain knows no instructions. Each operator is compared with all lanes of small words
+(``tests/oracle/test_pattern_domain.py``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import product
+from math import prod
 
-from ptxwcet.flow.launch import WARP_SIZE
-from ptxwcet.flow.shapes.shape import (
-    VARYING,
+import numpy as np
+
+from ptxwcet.flow.shapes.pattern import (
+    KNOWN,
+    MOST_PATTERNS,
+    PHASES,
     Agreement,
-    Shape,
-    agreement_of,
-    all_uniform,
-    combined,
+    Join,
+    Lanes,
+    Pattern,
+    Patterns,
+    Value,
     constant,
-    difference,
-    join,
+    hull,
+    joined,
+    known_number,
     limited,
-    reduced,
-    scaled,
+    normal,
+    rows,
+    steps,
     trailing_zeros,
     uniform,
 )
-from ptxwcet.ir.instruction_set import ROWS
-from ptxwcet.ir.kernel import Instruction, Operand, Register
-from ptxwcet.ir.operands import SpecialRegister, leaves
-from ptxwcet.ir.operation import operation_of
-from ptxwcet.ir.semantics import Meaning, meaning_of
-from ptxwcet.ir.terms import Op, Term, apply, fold, signed
+from ptxwcet.flow.values.intervals import Interval
+from ptxwcet.flow.values.term_intervals import Numbers, applied, numbers, whole
+from ptxwcet.flow.values.term_lanes import in_lanes
+from ptxwcet.flow.values.value import Known, Number, multiply, wrap
+from ptxwcet.flow.values.value import Value as LaneValue
+from ptxwcet.ir.terms import Op, Term, apply, fold
 
+_LEAST_CUT = 16
+"""A cut moves lanes by a multiple of 2 to this power: below it nothing is known of where."""
+
+_MOST_SPAN = 1 << 62
 _MOST_KEPT = 1 << 14
 
+Rule = Callable[[Term, Sequence[Pattern]], Pattern | None]
 
-class ShapeDomain:
-    """Shapes of terms over so many lanes, at least two."""
 
-    def __init__(self, lanes: int = WARP_SIZE) -> None:
-        self._lanes = range(lanes)
-        self._found: dict[tuple[Term, tuple[Shape, ...]], Shape] = {}
+class LaneDomain:
+    """Values of terms in so many threads, which are whole warps.
 
-    def shape(self, root: Term, sources: Sequence[Shape]) -> Shape:
-        """The shape of a term from those of its sources, by their numbers.
+    ``join`` says what is known where one of two values is held. Results are kept, those of
+    operators, too: the value of a counter grows by a pattern at a time.
+    """
 
-        Cost: linear in the distinct terms, times the lanes; once for the same shapes.
+    def __init__(self, threads: int, join: Join = joined) -> None:
+        self._threads = threads
+        self._join = join
+        self._known: dict[tuple[object, ...], Pattern | None] = {}
+        self._values: dict[tuple[Term, tuple[Value, ...]], Value] = {}
+
+    def value(self, root: Term, sources: Sequence[Value]) -> Value:
+        """Returns what is known of a term from what is known of its sources, by their numbers.
+
+        Cost: linear in the distinct terms and the threads, for each combination of patterns, of
+        which there are at most :data:`~ptxwcet.flow.shapes.pattern.MOST_PATTERNS`.
         """
         key = root, tuple(sources)
-        shape = self._found.get(key)
-        if shape is None:
-            if len(self._found) >= _MOST_KEPT:
-                self._found.clear()
-            shape = self._found[key] = fold(root, partial(self._meaning, sources))
-        return shape
+        if key not in self._values:
+            if max(len(self._values), len(self._known)) >= _MOST_KEPT:
+                self._values.clear()
+                self._known.clear()
+            self._values[key] = fold(root, partial(self._meaning, sources))
+        return self._values[key]
 
-    def _meaning(self, sources: Sequence[Shape], one: Term, args: list[Shape]) -> Shape:
-        if one.op is Op.SOURCE:
-            return reduced(sources[one.value], one.width)
-        return self.result(one, args)
-
-    def result(self, one: Term, args: list[Shape]) -> Shape:
-        """The shape of a term from those of its arguments, each reduced to the width of its own."""
-        if one.op is Op.CONST:
-            return reduced(constant(one.value), one.width)
-        if args and all(shape.constant is not None for shape in args):
-            return self._computed(one, args)
-        rule = _RULES.get(one.op)
-        return all_uniform(args) if rule is None else rule(self, one, args)
-
-    def _computed(self, one: Term, args: list[Shape]) -> Shape:
-        """The shape of a result whose arguments are numbers that are known in each lane."""
-        count = 1 if all(shape.stride == 0 for shape in args) else len(self._lanes)
-        rows = [self._values(s, a.width)[:count] for s, a in zip(args, one.args, strict=True)]
-        results = [
-            apply(one.op, one.width, one.args, one.value, row) for row in zip(*rows, strict=True)
+    def _meaning(self, sources: Sequence[Value], term: Term, args: list[Value]) -> Value:
+        if term.op is Op.SOURCE:
+            source = sources[term.value]
+            return None if source is None else tuple(normal(each, term.width) for each in source)
+        if term.op is Op.CONST:
+            return (known_number(term.value, term.width),)
+        if term.op is Op.ITE:
+            return self._chosen(term, args)
+        given = [each for each in args if each is not None]
+        if len(given) < len(args) or term.op is Op.ANY:
+            return self._of_anything(term, args) if given else None
+        if prod(map(len, given)) > MOST_PATTERNS:
+            given = [hull(each, arg.width) for each, arg in zip(given, term.args, strict=True)]
+            if prod(map(len, given)) > MOST_PATTERNS:
+                return None
+        numbers = [
+            [each for pattern in value if (each := pattern.constant) is not None] for value in given
         ]
-        return self._affine(results, one.width)
+        if all(len(some) == len(value) for some, value in zip(numbers, given, strict=True)):
+            return self._of_numbers(term, numbers)
+        results: list[Pattern] = []
+        for patterns in product(*given):
+            result = self._result(term, patterns)
+            if result is None:
+                return None
+            results.append(result)
+        return self._join((), tuple(results), term.width)
 
-    def _values(self, shape: Shape, width: int) -> list[int]:
-        """The values of a shape whose ``u`` is known, lane by lane; of another one without u."""
-        start = shape.constant or 0
-        return [(start + shape.stride * lane) % (1 << width) for lane in self._lanes]
-
-    def _affine(self, values: Sequence[int], width: int) -> Shape:
-        """The shape of numbers lane by lane; of one number in all lanes."""
-        first = values[0]
-        stride = values[1] - first if len(values) > 1 else 0
-        if any((first + stride * lane - value) % (1 << width) for lane, value in enumerate(values)):
-            return VARYING
-        return reduced(Shape(Agreement.BLOCK, stride, 0, first), width)
-
-    # --- the low bits, which are numbers, and the others, which are alike -------------------------
-
-    def _parted(self, args: Sequence[Shape], width: int) -> tuple[int, list[list[int]]] | None:
-        """Number of low bits that are known in every lane of every argument, and what they are.
-
-        The bits above are alike in all lanes that agree. None if lanes differ in other bits too.
-        The lanes' part does not wrap on the way: each of its steps is below half of ``2**width``.
+    def _of_anything(self, term: Term, args: list[Value]) -> Value:
+        """Returns the number that a result is whatever is in the lanes of arguments of which
+        nothing is known, as that of a product with 0; else nothing.
         """
-        bits = min([width, *(shape.align for shape in args if shape.constant is None)])
-        rows = [self._values(shape, width) for shape in args]
-        if any(value >> bits != row[0] >> bits for row in rows for value in row):
-            return None
-        return bits, [[value & ((1 << bits) - 1) for value in row] for row in rows]
-
-    def _bitwise(self, one: Term, args: list[Shape]) -> Shape:
-        numbers = [shape.number for shape in args]
-        if one.op is Op.AND and any(number is not None for number in numbers):
-            mask = next(number for number in numbers if number is not None)
-            return self._masked(args[0] if numbers[0] is None else args[1], mask, one.width)
-        return self._by_bits(one.op, args, one.width)
-
-    def _masked(self, shape: Shape, mask: int, width: int) -> Shape:
-        """A value under a mask; the bits above the highest one of the mask do not matter."""
-        used = (mask % (1 << width)).bit_length()
-        if used == 0:
-            return constant(0)
-        cut = reduced(shape, used)
-        found = self._by_bits(Op.AND, [cut, reduced(constant(mask), used)], used)
-        return self._extended(found, used, width, is_signed=False)
-
-    def _by_bits(self, op: Op, args: list[Shape], width: int) -> Shape:
-        parted = self._parted(args, width)
-        if parted is None:
-            return VARYING
-        bits, low_parts = parted
-        low = self._affine([_BITWISE[op](a, b) for a, b in zip(*low_parts, strict=True)], width)
-        zeros = [
-            shape.align if shape.constant is None
-            else trailing_zeros(self._values(shape, width)[0] >> bits << bits)
-            for shape in args
+        numbers = [
+            whole(argument.width) if value is None or len(value) != 1
+            else _numbers(value[0], argument.width)
+            for value, argument in zip(args, term.args, strict=True)
         ]  # fmt: skip
-        align = max(zeros) if op is Op.AND else min(zeros)
-        high = reduced(uniform(agreement_of(args), align), width)
-        return combined(low, high, width)
+        result = applied(term, numbers).unsigned
+        return (known_number(result.low, term.width),) if result.is_number else None
 
-    def _extended(self, shape: Shape, width: int, target: int, *, is_signed: bool) -> Shape:
-        """The shape in more bits; the lanes' part must not carry out of the bits that it had."""
-        if shape.constant is not None:
-            values = self._values(shape, width)
-            wide = [signed(value, width) if is_signed else value for value in values]
-            return self._affine(wide, target)
-        return VARYING if self._parted([shape], width) is None else shape
+    def _of_numbers(self, term: Term, numbers: Sequence[Sequence[int]]) -> Value:
+        """Returns the result for arguments that are each one of a few numbers of all threads."""
+        masks = [(1 << argument.width) - 1 for argument in term.args]
+        bits = [[value & mask for value in each] for each, mask in zip(numbers, masks, strict=True)]
+        results = (
+            apply(term.op, term.width, term.args, term.value, each) for each in product(*bits)
+        )
+        different = dict.fromkeys(known_number(result, term.width) for result in results)
+        return self._join((), tuple(different), term.width)
 
-    def _cut(self, shape: Shape, low: int, width: int) -> Shape:
-        """``width`` bits from bit ``low`` on."""
-        if shape.constant is not None:
-            return self._affine([v >> low for v in self._values(shape, low + width)], width)
-        if shape.align >= low and shape.stride % (1 << low) == 0:
-            return reduced(Shape(shape.agreement, shape.stride >> low, shape.align - low), width)
-        parted = self._parted([shape], low + width)
-        if parted is None:
-            return VARYING
-        rest = self._affine([value >> low for value in parted[1][0]], width)
-        return combined(uniform(shape.agreement, max(0, shape.align - low)), rest, width)
-
-    # --- the operators ----------------------------------------------------------------------------
-
-    def _product(self, one: Term, args: list[Shape]) -> Shape:
-        a, b = args if args[1].number is not None or args[0].number is None else args[::-1]
-        if b.number is not None:
-            return scaled(a, b.number, one.width)
-        if not agreement_of(args) or (a.stride and b.stride):
-            return VARYING
-        strided, other = (a, b) if a.stride else (b, a)
-        if strided.stride and trailing_zeros(strided.stride) + other.align < one.width:
-            return VARYING  # a multiple of the lane that nobody knows, not of 2**width
-        return reduced(uniform(agreement_of(args), a.align + b.align), one.width)
-
-    def _quotient(self, one: Term, args: list[Shape]) -> Shape:
-        power = _power(args[1])
-        if power is None:
-            return all_uniform(args)
-        return self._shifted(args[0], power, one.width, is_signed=False)
-
-    def _rest(self, one: Term, args: list[Shape]) -> Shape:
-        power = _power(args[1])
-        if power is None:
-            return all_uniform(args)
-        return self._masked(args[0], (1 << power) - 1, one.width)
-
-    def _shifted_left(self, one: Term, args: list[Shape]) -> Shape:
-        value, amount = args
-        if amount.number is not None:
-            return scaled(value, 1 << min(amount.number, one.width), one.width)
-        return reduced(uniform(all_uniform(args).agreement, value.align), one.width)
-
-    def _shifted_right(self, one: Term, args: list[Shape]) -> Shape:
-        value, amount = args
-        if amount.number is None:
-            return all_uniform(args)
-        return self._shifted(value, amount.number, one.width, is_signed=one.op is Op.ASHR)
-
-    def _shifted(self, value: Shape, amount: int, width: int, *, is_signed: bool) -> Shape:
-        """The shape of a right shift by a number: bits are cut off and the rest is extended."""
-        if amount >= width and not is_signed:
-            return constant(0)
-        low = min(amount, width - 1)
-        rest = width - low
-        return self._extended(self._cut(value, low, rest), rest, width, is_signed=is_signed)
-
-    def _compared(self, comparison: Term, args: list[Shape]) -> Shape:
-        """A comparison: bits above decide for all lanes alike or, where equal, those below do."""
-        parted = self._parted(args, comparison.args[0].width)
-        is_equality = comparison.op is Op.EQ
-        if parted is not None:
-            pairs = list(zip(*parted[1], strict=True))
-            outcomes = {a == b if is_equality else a < b for a, b in pairs}
-            if is_equality and outcomes == {False}:
-                return constant(0)
-            if len(outcomes) == 1:
-                return uniform(agreement_of(args))
-        if is_equality:
-            return all_uniform([difference(args[0], args[1], comparison.args[0].width)])
-        return all_uniform(args)
-
-    def _chosen(self, one: Term, args: list[Shape]) -> Shape:
+    def _chosen(self, term: Term, args: list[Value]) -> Value:
+        """Returns the side that a test chooses for whole warps, or lane by lane where all numbers
+        are known.
+        """
         condition, yes, no = args
-        if condition.number is not None:
-            return yes if condition.number else no
-        if yes == no and yes.constant is not None:
-            return yes
-        return limited(join(yes, no), condition.uniform)
+        if condition is None:
+            return None
+        sides: Value = ()
+        limit = Agreement.BLOCK
+        for test in condition:
+            if test.constant is not None:
+                sides = self._join(sides, yes if test.constant else no, term.width)
+            elif test.is_uniform:
+                limit = min(limit, test.uniform)
+                sides = self._join(self._join(sides, yes, term.width), no, term.width)
+            elif test.is_known and yes is not None and no is not None:
+                for pair in product(yes, no):
+                    chosen = self._result(term, (test, *pair))
+                    sides = None if chosen is None else self._join(sides, (chosen,), term.width)
+            else:
+                return None
+            if sides is None:
+                return None
+        return limited(sides, limit, term.width)
 
-    def _lengthened(self, one: Term, args: list[Shape]) -> Shape:
-        is_signed = one.op is Op.SEXT
-        return self._extended(args[0], one.args[0].width, one.width, is_signed=is_signed)
+    def _result(self, term: Term, args: tuple[Pattern, ...]) -> Pattern | None:
+        key = term, *args
+        if key not in self._known:
+            self._known[key] = self._computed(term, args)
+        return self._known[key]
 
+    def _computed(self, term: Term, args: Sequence[Pattern]) -> Pattern | None:
+        if max(term.width, *(argument.width for argument in term.args)) > KNOWN:
+            # lanes differ by numbers of 64 bits
+            found, span = None, None
+        elif all(each.is_known for each in args):
+            found, span = self._in_lanes(term, args), None
+        else:
+            result = applied(term, list(map(_numbers, args, (each.width for each in term.args))))
+            if result.unsigned.is_number:
+                return known_number(result.unsigned.low, term.width)
+            rule = _RULES.get(term.op)
+            found = None if rule is None else rule(term, args)
+            span = result.signed.low, result.signed.high
+        if found is None:
+            if not all(each.is_uniform for each in args):
+                return None
+            found = uniform()
+        elif any(found is each for each in args):
+            return found
+        agreement = min(each.agreement for each in args)
+        return normal(replace(found, span=span, agreement=agreement), term.width)
 
-def _power(shape: Shape) -> int | None:
-    """``n`` if the value is ``2**n`` in all lanes."""
-    number = shape.number
-    if number is None or number <= 0 or number & (number - 1):
+    def _in_lanes(self, term: Term, args: Sequence[Pattern]) -> Pattern | None:
+        """Returns the result for arguments that are known in each thread."""
+        values: list[LaneValue] = [Known(each.offsets) for each in args]
+        found = in_lanes(term, values, np.ones(self._threads, dtype=np.bool_))
+        if isinstance(found, Known) and not found.terms and found.valid is None:
+            return Pattern(self._lanes(found.base))
         return None
-    return number.bit_length() - 1
+
+    def _lanes(self, base: Number) -> Number:
+        if isinstance(base, int):
+            return base
+        return np.broadcast_to(np.asarray(base, dtype=np.int64), (self._threads,)).copy()
 
 
-_BITWISE: Mapping[Op, Callable[[int, int], int]] = {
-    Op.AND: int.__and__,
-    Op.OR: int.__or__,
-    Op.XOR: int.__xor__,
-}
-
-_RULES: Mapping[Op, Callable[[ShapeDomain, Term, list[Shape]], Shape]] = {
-    Op.ANY: lambda domain, one, args: VARYING,
-    Op.ADD: lambda domain, one, args: combined(args[0], args[1], one.width),
-    Op.SUB: lambda domain, one, args: difference(args[0], args[1], one.width),
-    Op.MUL: ShapeDomain._product,
-    Op.UDIV: ShapeDomain._quotient,
-    Op.UREM: ShapeDomain._rest,
-    Op.AND: ShapeDomain._bitwise,
-    Op.OR: ShapeDomain._bitwise,
-    Op.XOR: ShapeDomain._bitwise,
-    Op.NOT: lambda domain, one, args: difference(constant(-1), args[0], one.width),
-    Op.SHL: ShapeDomain._shifted_left,
-    Op.LSHR: ShapeDomain._shifted_right,
-    Op.ASHR: ShapeDomain._shifted_right,
-    Op.ULT: ShapeDomain._compared,
-    Op.SLT: ShapeDomain._compared,
-    Op.EQ: ShapeDomain._compared,
-    Op.ITE: ShapeDomain._chosen,
-    Op.ZEXT: ShapeDomain._lengthened,
-    Op.SEXT: ShapeDomain._lengthened,
-    Op.EXTRACT: lambda domain, one, args: domain._cut(args[0], one.value, one.width),
-}
-"""What these operators keep; the others are uniform if their arguments are, and no more."""
+def moved(value: Patterns, distance: int, width: int) -> Value:
+    """Returns the sum of a value and a number of all threads. Cost: linear in the threads."""
+    if not distance:
+        return tuple(normal(pattern, width) for pattern in value)
+    results = [_added(pattern, known_number(distance, width), 1) for pattern in value]
+    return joined((), tuple(normal(result, width) for result in results), width)
 
 
-FUNCTIONS = frozenset(ROWS) | {
-    *("fma", "copysign", "rcp", "sqrt", "rsqrt", "sin", "cos", "lg2", "ex2", "tanh", "testp"),
-    *("fns", "cvt.pack", "isspacep"),
-}
-"""Opcodes whose results are functions of what they read, some only by forms without a term."""
-
-_DOMAIN = ShapeDomain()
+# --- what keeps the form as it is -----------------------------------------------------------------
 
 
-def is_function(instruction: Instruction) -> bool:
-    """Whether all that an instruction writes is a function of what it reads. Cost: constant."""
-    if instruction.opcode is not None and instruction.opcode.meaning is not None:
-        return True
-    return operation_of(instruction.form).name in FUNCTIONS
+def _sum(sign: int) -> Rule:
+    def rule(one: Term, args: Sequence[Pattern]) -> Pattern | None:
+        a, b = args
+        return _added(a, b, sign)
+
+    return rule
 
 
-def result_shapes(
-    instruction: Instruction,
-    registers: Mapping[str, str],
-    shape_of: Callable[[Operand], Shape],
-) -> tuple[Shape, ...] | None:
-    """The shapes of what an instruction writes, in the order of ``writes``; None if it is no
-    function of what it reads.
+def _added(a: Pattern, b: Pattern, sign: int) -> Pattern:
+    offsets = a.offsets + b.offsets if sign > 0 else a.offsets - b.offsets
+    align = min(a.align, b.align)
+    cuts = a.cuts + b.cuts
+    if not cuts:
+        return Pattern(offsets, align)
+    cut, other = (a, b) if a.cuts else (b, a)
+    pure = cut.pure and other.is_uniform
+    phase = None
+    is_moved = isinstance(other.offsets, int) and other.align >= trailing_zeros(PHASES)
+    if pure and is_moved and cut.phase is not None and (cut is a or sign > 0):
+        phase = (cut.phase + sign * int(other.offsets)) % PHASES
+    return Pattern(offsets, align, cuts, phase, pure)
 
-    ``registers`` are the types of the kernel's registers, ``shape_of`` gives the shape of a
-    register or a special register. Cost: linear in the operands and in the terms.
+
+def _scaled(pattern: Pattern, factor: int, width: int) -> Pattern:
+    offsets = multiply(pattern.offsets, factor, width)
+    align = KNOWN if pattern.align == KNOWN else pattern.align + trailing_zeros(factor)
+    if not pattern.cuts:
+        return Pattern(offsets, align)
+    lanes = pattern.offsets
+    span = 0 if isinstance(lanes, int) else max(map(abs, steps(lanes).reshape(-1).tolist()))
+    pure = pattern.pure and span * abs(factor) < _MOST_SPAN
+    phase = None if pattern.phase is None or factor < 0 else pattern.phase * factor % PHASES
+    return Pattern(offsets, align, pattern.cuts, phase, pure)
+
+
+def _product(one: Term, args: Sequence[Pattern]) -> Pattern | None:
+    a, b = args if args[1].constant is not None else args[::-1]
+    if b.constant is not None:
+        return _scaled(a, b.constant, one.width)
+    if b.is_uniform:
+        a, b = b, a
+    if not a.is_uniform or b.cuts:
+        return None
+    if not b.is_uniform and trailing_zeros(_steps(b)) + _zeros(a) < one.width:
+        return None  # a multiple of the lane that nobody knows, not of 2**width
+    zeros = min(one.width, sum(_zeros(each) for each in (a, b)))
+    return uniform(zeros)
+
+
+def _steps(pattern: Pattern) -> Number:
+    """Returns how each lane differs from the first one of its warp."""
+    return 0 if isinstance(pattern.offsets, int) else steps(pattern.offsets)
+
+
+def _zeros(pattern: Pattern) -> int:
+    """Returns the power of two that divides the numbers of all lanes."""
+    return min(pattern.align, trailing_zeros(pattern.offsets))
+
+
+def _shifted_left(one: Term, args: Sequence[Pattern]) -> Pattern | None:
+    value, amount = args
+    if amount.constant is not None:
+        bits = min(amount.constant % (1 << one.width), one.width)
+        return _scaled(value, 1 << bits, one.width)
+    if value.is_uniform and amount.is_uniform:
+        return uniform(min(one.width, _zeros(value)))
+    return None
+
+
+# --- the low bits, which are numbers, and the others, which are alike -------------------------
+
+
+def _parted(args: Sequence[Pattern]) -> tuple[int, list[Number], list[int]] | None:
+    """Number of low bits that are known in every lane, what they are, and the power of two that
+    divides the bits above of each argument. None if lanes differ in other bits too.
     """
-    if not is_function(instruction):
+    if any(each.cuts and not each.is_uniform for each in args):
         return None
-    meaning = meaning_of(instruction, registers)
-    if meaning is None or not speaks_of_all(meaning, instruction):
-        return (_alike(instruction, shape_of),) * len(instruction.writes)
-    sources = [shape_of(one) for one in meaning.sources]
-    shapes = [_DOMAIN.shape(root, sources) for root in meaning.results]
-    if all(shape.agreement for shape in shapes):
-        return tuple(shapes)
-    # bits that the ISA leaves open (of a quotient by 0) are still a function of what is read
-    alike = _alike(instruction, shape_of)
-    return tuple(shape if shape.agreement else alike for shape in shapes)
+    bits = min(each.align for each in args)
+    low: list[Number] = []
+    zeros: list[int] = []
+    for each in args:
+        if isinstance(each.offsets, int):
+            above: Number = each.offsets >> bits
+        else:
+            above = each.offsets >> bits
+            lanes = rows(above)
+            if bool((lanes != lanes[:, :1]).any()):
+                return None
+        low.append(each.offsets & ((1 << bits) - 1))
+        zeros.append(min(each.align, bits + trailing_zeros(above)))
+    return bits, low, zeros
 
 
-def _alike(instruction: Instruction, shape_of: Callable[[Operand], Shape]) -> Shape:
-    """The shape of a function of all that an instruction reads."""
-    read = [shape_of(Register(name)) for name in instruction.reads]
-    leaf = (leaf for one in instruction.operands for leaf in leaves(one))
-    return all_uniform(
-        [*read, *(shape_of(one) for one in leaf if isinstance(one, SpecialRegister))]
+def _bitwise(one: Term, args: Sequence[Pattern]) -> Pattern | None:
+    if one.op is Op.AND:
+        for value, mask in (args, args[::-1]):
+            if mask.constant is not None:
+                return _masked(value, mask.constant % (1 << one.width))
+    return _by_bits(one.op, args)
+
+
+def _masked(value: Pattern, mask: int) -> Pattern | None:
+    """A value AND a constant: its bits above the highest one of the mask do not matter."""
+    cut = _low_bits(value, mask.bit_length())
+    if cut.is_known:
+        return Pattern(cut.offsets & mask)
+    return _by_bits(Op.AND, (cut, constant(mask)))
+
+
+def _unsigned(value: Pattern, width: int) -> Number:
+    """Returns the known numbers of a value of ``width`` bits, at most 63, read without sign."""
+    return value.offsets & ((1 << width) - 1)
+
+
+def _low_bits(value: Pattern, bits: int) -> Pattern:
+    """Returns the lowest ``bits`` of a value: without its cuts if those bits cannot show them."""
+    if bits <= _LEAST_CUT and value.cuts:
+        value = Pattern(value.offsets, value.align)
+    return normal(value, bits)
+
+
+def _by_bits(op: Op, args: Sequence[Pattern]) -> Pattern | None:
+    parted = _parted(args)
+    if parted is None:
+        return None
+    bits, (a, b), zeros = parted
+    align = max(zeros) if op is Op.AND else min(zeros)
+    low = a & b if op is Op.AND else a | b if op is Op.OR else a ^ b
+    return Pattern(low, max(bits, align))
+
+
+def _shifted_right(one: Term, args: Sequence[Pattern]) -> Pattern | None:
+    value, amount = args
+    if amount.constant is None:
+        return None
+    by = amount.constant % (1 << one.width)
+    return _shifted(value, by, one.width, is_signed=one.op is Op.ASHR)
+
+
+def _shifted(value: Pattern, by: int, width: int, *, is_signed: bool) -> Pattern | None:
+    """Returns a right shift by a number: bits are cut off, and the rest is extended."""
+    if by == 0:
+        return value
+    by = min(by, width - 1)
+    rest, whole_value = _cut(value, by, width - by), _numbers(value, width).read(signed=is_signed)
+    above = Interval(whole_value.low >> by, whole_value.high >> by)
+    return None if rest is None else _extended(rest, width - by, above, is_signed=is_signed)
+
+
+def _numbers(value: Pattern, width: int) -> Numbers:
+    """Returns the numbers that a value of ``width`` bits may be in any lane."""
+    span = value.interval
+    return whole(width) if span is None else numbers(width, Interval(*span))
+
+
+def _cut(value: Pattern, by: int, width: int) -> Pattern | None:
+    """Returns ``width`` bits of a value from bit ``by`` on."""
+    value = _low_bits(value, by + width)
+    if by == 0:
+        return value
+    if value.is_known:
+        return normal(Pattern(_unsigned(value, by + width) >> by), width)
+    parted = _parted([value])
+    if parted is not None:
+        bits, (low,), _ = parted
+        return normal(Pattern(low >> by, max(0, bits - by)), width)
+    if value.cuts or value.align < by:
+        return None
+    return normal(Pattern(value.offsets >> by, value.align - by), width)
+
+
+def _quotient(one: Term, args: Sequence[Pattern]) -> Pattern | None:
+    power = _power(args[1], one.width)
+    return None if power is None else _shifted(args[0], power, one.width, is_signed=False)
+
+
+def _rest(one: Term, args: Sequence[Pattern]) -> Pattern | None:
+    power = _power(args[1], one.width)
+    return None if power is None else _masked(args[0], (1 << power) - 1)
+
+
+def _power(pattern: Pattern, width: int) -> int | None:
+    number = pattern.constant
+    if number is None:
+        return None
+    number %= 1 << width
+    return number.bit_length() - 1 if number and not number & (number - 1) else None
+
+
+def _lengthened(one: Term, args: Sequence[Pattern]) -> Pattern | None:
+    (value,), width, is_signed = args, one.args[0].width, one.op is Op.SEXT
+    return _extended(
+        value, width, _numbers(value, width).read(signed=is_signed), is_signed=is_signed
     )
 
 
-def speaks_of_all(meaning: Meaning, instruction: Instruction) -> bool:
-    """Whether the term's sources and the guard are all that is read."""
-    named = {one.name for one in meaning.sources if isinstance(one, Register)}
-    if instruction.guard is not None:
-        named.add(instruction.guard.register)
-    return named.issuperset(instruction.reads)
+def _extended(value: Pattern, width: int, among: Interval, *, is_signed: bool) -> Pattern | None:
+    """Returns a value of ``width`` bits read in more of them, where it is ``among`` these.
+
+    No lane goes round where offsets do not carry out of the low bits, or the numbers are less than
+    half of all; else they may at a multiple of that half.
+    """
+    if value.is_known:
+        return Pattern(value.offsets if is_signed else _unsigned(value, width))
+    parted = _parted([value])
+    if parted is not None:
+        bits, (low,), _ = parted
+        return Pattern(low, bits)
+    if value.cuts or width < _LEAST_CUT:
+        return None
+    assert not isinstance(value.offsets, int), "a number that all lanes have carries nowhere"
+    lanes: Lanes = rows(value.offsets)
+    apart = np.asarray(wrap(lanes - lanes[:, :1], width), dtype=np.int64)
+    offsets: Lanes = (lanes[:, :1] + apart).reshape(-1)
+    goes_round = among.high - among.low >= 1 << width - 1
+    return Pattern(offsets, value.align, int(goes_round), 0)
+
+
+def _compared(one: Term, args: Sequence[Pattern]) -> Pattern | None:
+    """Returns whether numbers are equal, or the first is less: bits above decide for all lanes
+    alike or, where they are equal, those below do.
+    """
+    parted = _parted(args)
+    if parted is not None:
+        low, other = parted[1]
+        outcomes = set(np.ravel(low == other if one.op is Op.EQ else low < other).tolist())
+        if one.op is Op.EQ and outcomes == {False}:
+            return constant(0)
+        if len(outcomes) == 1:
+            return uniform()
+    if one.op is Op.EQ and normal(_added(args[0], args[1], -1), one.args[0].width).is_uniform:
+        return uniform()
+    return None
+
+
+def _extracted(one: Term, args: Sequence[Pattern]) -> Pattern | None:
+    return _cut(args[0], one.value, one.width)
+
+
+_RULES: Mapping[Op, Rule] = {
+    Op.ADD: _sum(1),
+    Op.SUB: _sum(-1),
+    Op.MUL: _product,
+    Op.NOT: lambda term, args: _added(constant(-1), args[0], -1),
+    Op.AND: _bitwise,
+    Op.OR: _bitwise,
+    Op.XOR: _bitwise,
+    Op.SHL: _shifted_left,
+    Op.LSHR: _shifted_right,
+    Op.ASHR: _shifted_right,
+    Op.UDIV: _quotient,
+    Op.UREM: _rest,
+    Op.ZEXT: _lengthened,
+    Op.SEXT: _lengthened,
+    Op.EXTRACT: _extracted,
+    Op.EQ: _compared,
+    Op.ULT: _compared,
+    Op.SLT: _compared,
+}
+"""What these operators keep; the others are alike in a warp if their arguments are, and no more."""

@@ -1,4 +1,4 @@
-"""Shapes of results that are not functions of registers alone: loads, votes, exchanges.
+"""Values of results that are not functions of registers alone: loads, votes, exchanges.
 
 A load of one address by all lanes gives all of them the same word; that warps agree on it is only
 claimed where memory does not change while the kernel runs (``param``, ``const``,
@@ -9,24 +9,22 @@ block, if its warps come to the same barrier.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 
 from ptxwcet.flow.launch import WARP_SIZE, Launch
-from ptxwcet.flow.shapes.shape import VARYING, Agreement, Shape, all_uniform, uniform
+from ptxwcet.flow.shapes.pattern import Agreement, agreement_on, number_of
+from ptxwcet.flow.shapes.results import RegisterValues
 from ptxwcet.flow.values.reductions import lanes_of_all, lanes_of_some, name_all, naming_themselves
 from ptxwcet.ir.kernel import (
     Address,
     Immediate,
     Instruction,
     Kernel,
-    Operand,
     Register,
     Space,
     SymbolRef,
 )
 from ptxwcet.ir.op_classes import ControlEffect
-from ptxwcet.ir.operands import SpecialRegister, leaves
 from ptxwcet.ir.operation import Operation, operation_of
 
 _LOADS = frozenset({"ld", "ldu"})
@@ -41,29 +39,21 @@ _WEAK = frozenset(
 _WARP_WIDE = frozenset({"vote", "activemask", "redux"})
 
 
-class OpaqueShapes:
-    """Results that are not functions of registers alone: loads, votes, exchanges, reductions.
-
-    ``shape_of`` gives the shape of a register, a special register, a literal or a symbol.
-    """
+class OpaqueResults:
+    """Results that are not functions of registers alone: loads, votes, exchanges, reductions."""
 
     def __init__(
-        self,
-        shape_of: Callable[[Operand], Shape],
-        kernel: Kernel,
-        launch: Launch,
-        *,
-        race_free: bool,
+        self, values: RegisterValues, kernel: Kernel, launch: Launch, *, race_free: bool
     ) -> None:
-        self._shape_of = shape_of
+        self._values = values
         self._present = lanes_of_all(launch)
         self._possible = lanes_of_some(launch)
         self._kernel = kernel
         self._parameters = frozenset(parameter.name for parameter in kernel.parameters)
         self._race_free = race_free
 
-    def shape(self, instruction: Instruction, *, is_whole: bool, is_ordered: bool) -> Shape:
-        """The shape of every register that the instruction writes.
+    def agreement(self, instruction: Instruction, *, is_whole: bool, is_ordered: bool) -> Agreement:
+        """Returns who agrees on every register that the instruction writes.
 
         ``is_whole``: all lanes of a warp that are not guarded off execute it together.
         ``is_ordered``: all warps come to it after as many barriers.
@@ -73,14 +63,14 @@ class OpaqueShapes:
         if name in _LOADS:
             return self._load(instruction, operation, is_ordered=is_ordered)
         if name in _WARP_WIDE or (name == "match" and "all" in operation.words):
-            return uniform(self._members(instruction, operation))
+            return self._members(instruction, operation)
         if instruction.control is ControlEffect.BARRIER:
             if len(instruction.operands) != 3:  # not of all threads: a count is given
-                return VARYING
-            return uniform(Agreement.BLOCK if is_ordered else Agreement.WARP)
+                return Agreement.NONE
+            return Agreement.BLOCK if is_ordered else Agreement.WARP
         if name == "shfl" and {"idx", "sync"} <= set(operation.words):
-            return self._one_lane(instruction) if is_whole else VARYING
-        return VARYING
+            return self._one_lane(instruction) if is_whole else Agreement.NONE
+        return Agreement.NONE
 
     @cached_property
     def _own_masks(self) -> frozenset[str]:
@@ -101,14 +91,17 @@ class OpaqueShapes:
         if "sync" not in operation.words:
             return Agreement.WARP
         operand = instruction.operands[-1]
-        members = self._shape_of(operand)
-        if members.number is not None:
-            return Agreement.WARP if name_all(members.number, self._possible) else Agreement.NONE
+        members = self._values.operand(operand)
+        mask = number_of(members)
+        if mask is not None:
+            return Agreement.WARP if name_all(mask, self._possible) else Agreement.NONE
         if isinstance(operand, Register) and operand.name in self._own_masks:
-            return min(members.uniform, Agreement.WARP)
+            return min(agreement_on(members), Agreement.WARP)
         return Agreement.NONE
 
-    def _load(self, instruction: Instruction, operation: Operation, *, is_ordered: bool) -> Shape:
+    def _load(
+        self, instruction: Instruction, operation: Operation, *, is_ordered: bool
+    ) -> Agreement:
         if (
             not all(
                 word in _WEAK or word.startswith(("L1::", "L2::", "const["))
@@ -116,42 +109,36 @@ class OpaqueShapes:
             )
             or not operation.types
         ):
-            return VARYING
+            return Agreement.NONE
         address = instruction.operands[1]
         if instruction.space is Space.LOCAL or not isinstance(address, Address):
-            return VARYING
+            return Agreement.NONE
         if instruction.space is Space.PARAM:  # variables for calls are a thread's own
             is_kernels = (
                 isinstance(address.base, SymbolRef) and address.base.name in self._parameters
             )
-            return uniform(Agreement.BLOCK) if is_kernels else VARYING
+            return Agreement.BLOCK if is_kernels else Agreement.NONE
         if instruction.space is Space.GENERIC and self._has_local:
-            return VARYING  # one address may be another word for each thread
-        read: list[Operand] = [Register(name) for name in instruction.reads]
-        read += [
-            leaf
-            for operand in instruction.operands
-            for leaf in leaves(operand)
-            if isinstance(leaf, SpecialRegister)
-        ]
-        agreement = all_uniform([self._shape_of(one) for one in read]).uniform
+            return Agreement.NONE  # one address may be another word for each thread
+        agreement = self._values.agreement_on_read(instruction)
         is_fixed = instruction.space is Space.CONST or "nc" in operation.words
         is_fixed |= self._race_free and is_ordered
-        return uniform(agreement if is_fixed else min(agreement, Agreement.WARP))
+        return agreement if is_fixed else min(agreement, Agreement.WARP)
 
-    def _one_lane(self, instruction: Instruction) -> Shape:
+    def _one_lane(self, instruction: Instruction) -> Agreement:
         """The results of a ``shfl.idx`` by which all lanes of a warp read the same lane. They vary
         if the last warp lacks that lane or some lanes are no members: each may find something
         else. Each lane is in range, as groups have 32 lanes.
         """
         _, _, source, clamp, members = instruction.operands
         if not isinstance(clamp, Immediate):
-            return VARYING
-        lane, mask = self._shape_of(source), self._shape_of(members).number
+            return Agreement.NONE
+        lane, mask = self._values.operand(source), number_of(self._values.operand(members))
         if clamp.value != WARP_SIZE - 1 or mask is None or not name_all(mask, self._possible):
-            return VARYING
-        if lane.number is None:
+            return Agreement.NONE
+        number = number_of(lane)
+        if number is None:
             is_there = self._present == (1 << WARP_SIZE) - 1
-            return uniform(min(lane.uniform, Agreement.WARP)) if is_there else VARYING
-        is_there = self._present >> lane.number % WARP_SIZE & 1 == 1
-        return uniform(Agreement.WARP) if is_there else VARYING
+            return min(agreement_on(lane), Agreement.WARP) if is_there else Agreement.NONE
+        is_there = self._present >> number % WARP_SIZE & 1 == 1
+        return Agreement.WARP if is_there else Agreement.NONE

@@ -1,9 +1,9 @@
 """What all lanes of a warp, or all warps of a block, agree on, whatever the data.
 
-A register has a *shape* (:mod:`ptxwcet.flow.shapes.shape`); a branch is as uniform as its guard.
-Agreement in a warp is among the lanes that execute together. Agreement in the block is among warps
-that come there in the same iteration of every loop around: behind a branch on which warps do not
-agree, the n-th visit of one warp need not be like the n-th of another.
+A register has a *pattern* (:mod:`ptxwcet.flow.shapes.pattern`) over the lanes of any warp; a branch
+is as uniform as its guard. Agreement in a warp is among the lanes that execute together. Agreement
+in the block is among warps that come there in the same iteration of every loop around: behind a
+branch on which warps do not agree, the n-th visit of one warp need not be like the n-th of another.
 
 Lanes part at a branch and meet at its immediate post-dominator, or in machine code where they are
 sure to reconverge (:mod:`ptxwcet.flow.graph.reconvergence`), so a register that is live there
@@ -19,8 +19,8 @@ What a barrier reduces, and what memory holds between two barriers, is alike for
 executed as many barriers. Where warps part at a branch and wait at barriers before its sides meet,
 they need not have when they come to a block that both sides lead to.
 
-The analysis is flow-insensitive in registers and optimistic: shapes only fall, until nothing
-changes. What instructions do to shapes: :mod:`ptxwcet.flow.shapes.domain` and
+The analysis is flow-insensitive in registers and optimistic: values only fall, until nothing
+changes. What instructions make of values: :mod:`ptxwcet.flow.shapes.results` and
 :mod:`ptxwcet.flow.shapes.opaque`.
 
 Cost: linear in the kernel for each round, a few rounds; blocks times branches for the regions.
@@ -41,38 +41,35 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from functools import cached_property
+from functools import cached_property, lru_cache
+
+import numpy as np
 
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.graph.liveness import Liveness
 from ptxwcet.flow.launch import WARP_SIZE, Launch
-from ptxwcet.flow.shapes.domain import result_shapes
-from ptxwcet.flow.shapes.opaque import OpaqueShapes
-from ptxwcet.flow.shapes.shape import (
-    MOST_ALIGNED,
-    VARYING,
+from ptxwcet.flow.shapes.domain import LaneDomain
+from ptxwcet.flow.shapes.opaque import OpaqueResults
+from ptxwcet.flow.shapes.pattern import (
     Agreement,
-    Shape,
-    all_uniform,
+    Pattern,
+    Value,
+    agreement_on,
+    alike,
     constant,
-    join,
     limited,
-    uniform,
+    normal,
+    one_pattern,
 )
-from ptxwcet.flow.values.accesses import variable_moves
+from ptxwcet.flow.shapes.results import RegisterValues, is_function
 from ptxwcet.flow.values.slicing import deciding
 from ptxwcet.flow.values.transfer import register_width
 from ptxwcet.ir.kernel import (
     Immediate,
     Instruction,
     Kernel,
-    Negated,
-    Operand,
-    Register,
     Space,
-    SpecialRegister,
-    SymbolRef,
     counts_at_mbarriers,
 )
 from ptxwcet.ir.op_classes import ControlEffect, OpClass
@@ -215,17 +212,17 @@ def _settled(
 ) -> tuple[tuple[Agreement, ...], frozenset[int]]:
     """Agreement at the end of each block, and the instructions that parted lanes may execute."""
     kernel, cfg = flow.kernel, flow.cfg
-    shapes = _Shapes(kernel, launch, live.undefined(), race_free=race_free)
+    values = _Uniformity(kernel, launch, live.undefined(), race_free=race_free)
     order = BarrierOrder(kernel, cfg, live)
     barriers = () if kernel.code is not None else cfg.barriers
     partial = any(_may_be_partial(kernel.instructions[index], launch) for index in barriers)
     if partial or counts_at_mbarriers(kernel):
-        shapes.disorder(0, len(kernel.instructions))
+        values.disorder(0, len(kernel.instructions))
     capped: set[tuple[int, Agreement]] = set()
     immediate = flow.postdominators.immediate
     while True:
-        shapes.settle()
-        agreements = tuple(shapes.at_end(block.end - 1) for block in cfg.blocks)
+        values.settle()
+        agreements = tuple(values.at_end(block.end - 1) for block in cfg.blocks)
         changed = False
         for block in cfg.reverse_postorder:
             agreement = agreements[block]
@@ -235,20 +232,20 @@ def _settled(
             meetings = flow.reconvergence.meetings if agreement is Agreement.NONE else immediate
             meeting = meetings[block]
             for name in live.joined(block, meeting):
-                changed |= shapes.cap(name, agreement)
+                changed |= values.cap(name, agreement)
             for name in live.joined_before(block, meeting):
-                changed |= shapes.cap(name, Agreement.WARP)
+                changed |= values.cap(name, Agreement.WARP)
             if agreement is Agreement.NONE:
                 for parted in live.between(block, meeting):
-                    changed |= shapes.part(cfg.blocks[parted].start, cfg.blocks[parted].end)
+                    changed |= values.part(cfg.blocks[parted].start, cfg.blocks[parted].end)
             for apart in order.lost_behind(block, meeting):
-                changed |= shapes.disorder(cfg.blocks[apart].start, cfg.blocks[apart].end)
+                changed |= values.disorder(cfg.blocks[apart].start, cfg.blocks[apart].end)
         for index in order.guarded:
-            if shapes.guard_agreement(index) is not Agreement.BLOCK:
+            if values.guard_agreement(index) is not Agreement.BLOCK:
                 for apart in order.behind(index):
-                    changed |= shapes.disorder(cfg.blocks[apart].start, cfg.blocks[apart].end)
+                    changed |= values.disorder(cfg.blocks[apart].start, cfg.blocks[apart].end)
         if not changed:
-            return agreements, shapes.parted
+            return agreements, values.parted
 
 
 def _may_be_partial(barrier: Instruction, launch: Launch) -> bool:
@@ -263,19 +260,21 @@ def _may_be_partial(barrier: Instruction, launch: Launch) -> bool:
     return not (isinstance(count, Immediate) and count.value in whole)
 
 
-class _Shapes:
-    """Shapes of the registers on which branches and barriers depend; ``settle`` lowers them until
-    every instruction that writes them agrees.
+_DOMAIN = LaneDomain(WARP_SIZE, one_pattern)
+
+
+class _Uniformity:
+    """Values of the registers on which branches and barriers depend, in the lanes of any warp;
+    ``settle`` lowers them until every instruction that writes them agrees.
     """
 
     def __init__(
         self, kernel: Kernel, launch: Launch, undefined: Iterable[str], *, race_free: bool
     ) -> None:
         self._kernel = kernel
-        self._specials = _special_shapes(launch)
-        self._shapes: dict[str, Shape] = {}
+        self._values = RegisterValues(kernel, _special_values(launch.block), _DOMAIN)
         self._caps: dict[str, Agreement] = {}
-        self._opaque = OpaqueShapes(self._operand, kernel, launch, race_free=race_free)
+        self._opaque = OpaqueResults(self._values, kernel, launch, race_free=race_free)
         self._parted: set[int] = set()
         self._unordered: set[int] = set()
         self._readers: dict[str, list[int]] = defaultdict(list)
@@ -291,32 +290,28 @@ class _Shapes:
                 self._readers[name].append(index)
         self._wanted = asked | set(self._readers)
         for name in undefined:  # each lane may find something else in it
-            self._shapes[name] = VARYING
+            self._values[name] = None
         self._pending = Worklist(self._deciding)
 
     def settle(self) -> None:
-        """Evaluates instructions until no shape falls any more."""
+        """Evaluates instructions until no value falls any more."""
         while self._pending:
             index = self._pending.pop()
             instruction = self._kernel.instructions[index]
             writes = instruction.writes
-            if any(name not in self._shapes for name in instruction.reads):
-                continue  # comes again when what it reads has a shape
-            shapes = self._evaluate(index, instruction)
+            if any(name not in self._values for name in instruction.reads):
+                continue  # comes again when what it reads has a value
+            values = self._evaluate(index, instruction)
             guard = instruction.guard
-            for name, shape in zip(writes, shapes, strict=True):
-                limit = self._caps.get(name, Agreement.BLOCK)
+            for name, value in zip(writes, values, strict=True):
+                limit = Agreement.BLOCK
                 if guard is not None:
-                    limit = min(limit, self._shapes[guard.register].uniform)
-                self._lower(name, limited(shape, limit))
+                    limit = agreement_on(self._values[guard.register])
+                self._lower(name, value, limit)
 
     def cap(self, name: str, agreement: Agreement) -> bool:
-        """Limits a register for good; True if that changes a shape that matters."""
-        if name not in self._wanted:
-            return False
-        limit = min(agreement, self._caps.get(name, Agreement.BLOCK))
-        self._caps[name] = limit
-        return self._lower(name, limited(self._shapes.get(name, VARYING), limit))
+        """Limits a register for good; True if that changes a value that matters."""
+        return name in self._wanted and self._lower(name, self._values.get(name), agreement)
 
     def part(self, start: int, end: int) -> bool:
         """Says of instructions that not all lanes of a warp may execute them together; True if
@@ -339,7 +334,7 @@ class _Shapes:
     def guard_agreement(self, index: int) -> Agreement:
         """Who executes a guarded instruction alike."""
         guard = self._kernel.instructions[index].guard
-        return self._shapes.get(guard.register, VARYING).uniform if guard else Agreement.BLOCK
+        return agreement_on(self._values.get(guard.register)) if guard else Agreement.BLOCK
 
     @property
     def parted(self) -> frozenset[int]:
@@ -356,80 +351,58 @@ class _Shapes:
         agreement = self.guard_agreement(index)
         if instruction.control is ControlEffect.INDIRECT_BRANCH:
             for name in instruction.reads:
-                agreement = min(agreement, self._shapes.get(name, VARYING).uniform)
+                agreement = min(agreement, agreement_on(self._values.get(name)))
         return agreement
 
-    def _lower(self, name: str, shape: Shape) -> bool:
-        old = self._shapes.get(name)
-        new = shape if old is None else join(old, shape)
-        if new == old:
+    def _lower(self, name: str, value: Value, limit: Agreement) -> bool:
+        """Joins a value to that of a register, on which at most ``limit`` agree from now on; True
+        if that changes it.
+        """
+        width = register_width(self._kernel.registers[name])
+        self._caps[name] = limit = min(limit, self._caps.get(name, Agreement.BLOCK))
+        old = self._values.get(name, ())
+        new = limited(one_pattern(old, value, width), limit, width)
+        if new is old:
             return False
-        self._shapes[name] = new
+        self._values[name] = new
         self._pending.add(self._readers[name])
         return True
 
-    def _evaluate(self, index: int, instruction: Instruction) -> tuple[Shape, ...]:
-        results = result_shapes(instruction, self._kernel.registers, self._operand)
-        if results is not None:
-            return results
+    def _evaluate(self, index: int, instruction: Instruction) -> tuple[Value, ...]:
+        if is_function(instruction):
+            return self._values.results(instruction)
         form = instruction.form
         if instruction.space is Space.PARAM and (form.implicit_reads or form.implicit_writes):
-            moves = variable_moves(instruction)
-            return tuple(self._moved(target, moves.get(target)) for target in instruction.writes)
-        shape = self._opaque.shape(
+            return self._values.moved(instruction)
+        agreement = self._opaque.agreement(
             instruction,
             is_whole=index not in self._parted,
             is_ordered=index not in self._unordered,
         )
-        return (shape,) * len(instruction.writes)
-
-    def _moved(self, target: str, source: Operand | None) -> Shape:
-        """The shape of what moves through a thread's variable: kept if no bits are cut or added."""
-        if source is None:
-            return VARYING
-        shape, kinds = self._operand(source), self._kernel.registers
-        widths = [
-            kinds[side.name] for side in (source, Register(target)) if isinstance(side, Register)
-        ]
-        is_whole = len(widths) == 2 and register_width(widths[0]) == register_width(widths[1])
-        return shape if is_whole else all_uniform([shape])
-
-    def _operand(self, operand: Operand) -> Shape:
-        match operand:
-            case Register(name):
-                return self._shapes[name]
-            case Negated(inner):
-                return all_uniform([self._operand(inner)])
-            case Immediate(value):
-                return constant(value) if isinstance(value, int) else uniform(Agreement.BLOCK)
-            case SpecialRegister(name):
-                return self._specials.get(name, VARYING)
-            case SymbolRef():
-                return uniform(Agreement.BLOCK)
-            case _:
-                return VARYING
+        return (alike(agreement),) * len(instruction.writes)
 
 
-def _special_shapes(launch: Launch) -> dict[str, Shape]:
-    x, y, z = launch.block
-    shapes = {
-        f"%ntid.{axis}": constant(size) for axis, size in zip("xyz", launch.block, strict=True)
-    }
-    block = uniform(Agreement.BLOCK)
-    shapes |= {f"%{name}.{axis}": block for name in ("ctaid", "nctaid") for axis in "xyz"}
-    shapes["%gridid"] = block
-    shapes["%laneid"] = Shape(Agreement.BLOCK, 1, MOST_ALIGNED, 0)
-    shapes["%warpid"] = uniform(Agreement.WARP)
+@lru_cache(maxsize=64)
+def _special_values(block: tuple[int, int, int]) -> dict[str, Value]:
+    """Returns the values of special registers in the lanes of any warp of such a block."""
+    x, y, z = block
+    lanes = np.arange(WARP_SIZE, dtype=np.int64)
+    names = [f"%{name}.{axis}" for name in ("ctaid", "nctaid") for axis in "xyz"]
+    values: dict[str, Value] = dict.fromkeys((*names, "%gridid"), alike(Agreement.BLOCK))
+    for axis, size in zip("xyz", block, strict=True):
+        values[f"%ntid.{axis}"] = (constant(size),)
+    values["%laneid"] = (normal(Pattern(lanes), 32),)
+    values["%warpid"] = alike(Agreement.WARP)
     in_rows = x % WARP_SIZE == 0
     if x == 1:
-        shapes["%tid.x"] = constant(0)
+        values["%tid.x"] = (constant(0),)
     elif in_rows or y * z == 1:
-        shapes["%tid.x"] = Shape(Agreement.WARP, 1, 5)
+        values["%tid.x"] = (Pattern(lanes, 5),)
     elif WARP_SIZE % x == 0:
-        shapes["%tid.x"] = VARYING
-    shapes["%tid.y"] = constant(0) if y == 1 else uniform(_agrees(in_rows))
-    shapes["%tid.z"] = constant(0) if z == 1 else uniform(_agrees(x * y % WARP_SIZE == 0))
-    return shapes
+        values["%tid.x"] = None
+    values["%tid.y"] = (constant(0),) if y == 1 else alike(_agrees(in_rows))
+    values["%tid.z"] = (constant(0),) if z == 1 else alike(_agrees(x * y % WARP_SIZE == 0))
+    return values
 
 
 def _agrees(in_warp: bool) -> Agreement:

@@ -26,7 +26,6 @@ from ptxwcet.flow.values.integers import (
     IntegerType,
     as_exact,
     from_exact,
-    per_lane_exact,
     require_lanes_nonnegative,
 )
 from ptxwcet.flow.values.operands import NOT_AFFINE
@@ -39,8 +38,8 @@ from ptxwcet.flow.values.value import (
     Number,
     Unknown,
     Value,
-    clean_terms,
     combine,
+    merge,
     scale_by,
     wrap,
 )
@@ -82,25 +81,12 @@ def _free_low_bits(value: Known) -> int:
     return (joined & -joined).bit_length() - 1 if joined else 64
 
 
-def divide(a: Known, b: Known, kind: IntegerType, active: Mask) -> Known | None:
-    """``a / b`` truncated, as PTX; with symbols, ``a`` must stay >= 0 and ``b`` divide their
-    coefficients.
-    """
-    quotient = _quotient(a, b, kind, active)
-    return None if quotient is None else from_exact(quotient, kind.bits)
-
-
-def _quotient(a: Known, b: Known, kind: IntegerType, active: Mask) -> Exact | None:
-    if b.terms:
+def _quotient(a: Known, b: Known, kind: IntegerType, active: Mask) -> Known | None:
+    """Returns ``a / b`` where ``a`` stays at least 0 and ``b`` divides its coefficients."""
+    if b.terms or not isinstance(b.base, int):
         return None
     divisor = as_exact(b, kind, active).base
-    if not a.terms:
-        if bool((np.broadcast_to(np.asarray(divisor), active.shape)[active] == 0).any()):
-            return None  # PTX leaves the quotient open
-        dividend = as_exact(a, kind, active).base
-        lanes = per_lane_exact(lambda x, y: _truncated(x, y) if y else 0, dividend, divisor)
-        return Exact(lanes, {})
-    if not isinstance(divisor, int) or divisor <= 0:
+    if divisor <= 0:
         return None
     exact = as_exact(a, kind, active)
     if any(not divisible(c, divisor) for c in exact.terms.values()):
@@ -109,7 +95,8 @@ def _quotient(a: Known, b: Known, kind: IntegerType, active: Mask) -> Exact | No
     if not bool((np.broadcast_to(np.asarray(exact.base), active.shape)[active] >= 0).all()):
         return None
     require_lanes_nonnegative(exact, active)
-    return Exact(exact.base // divisor, {s: c // divisor for s, c in exact.terms.items()})
+    terms = {s: c // divisor for s, c in exact.terms.items()}
+    return from_exact(Exact(exact.base // divisor, terms), kind.bits)
 
 
 def divisible(c: Number, divisor: int) -> bool:
@@ -117,11 +104,6 @@ def divisible(c: Number, divisor: int) -> bool:
     if isinstance(c, int):
         return c % divisor == 0
     return divisor < 1 << 63 and not (c % divisor).any()
-
-
-def _truncated(x: int, y: int) -> int:
-    quotient = abs(x) // abs(y)
-    return quotient if (x < 0) == (y < 0) else -quotient
 
 
 def shift_right(a: Known, amount: int, kind: IntegerType, active: Mask) -> Known | None:
@@ -135,29 +117,6 @@ def shift_right(a: Known, amount: int, kind: IntegerType, active: Mask) -> Known
     return from_exact(
         Exact(exact.base >> amount, {s: c >> amount for s, c in exact.terms.items()}), kind.bits
     )
-
-
-def select(a: Known, b: Known, take_a: Any) -> Known:
-    """Lane by lane ``a`` where ``take_a`` holds, else ``b``."""
-    if isinstance(take_a, (bool, int)):
-        return a if take_a else b
-    symbols = a.terms.keys() | b.terms.keys()
-
-    def pick(x: Number, y: Number) -> Number:
-        chosen: Lanes = np.where(take_a, _array_of(x), _array_of(y))
-        return chosen
-
-    return Known(
-        pick(a.base, b.base),
-        clean_terms({s: pick(a.terms.get(s, 0), b.terms.get(s, 0)) for s in symbols}),
-    )
-
-
-def _array_of(number: Number) -> Lanes:
-    """A number as an array: of Python ints where 64 bits do not hold it."""
-    fits = not isinstance(number, int) or -(1 << 63) <= number < 1 << 63
-    array: Lanes = np.asarray(number, dtype=None if fits else object)
-    return array
 
 
 _DECISIVE = {Op.AND: 0, Op.OR: 1}
@@ -269,7 +228,7 @@ def _chosen(values: list[Value], active: Mask) -> Value:
         return NOT_AFFINE
     if yes.valid is not None or no.valid is not None:
         return NOT_AFFINE
-    return select(yes, no, condition.base.astype(bool))
+    return merge(no, yes, condition.base.astype(bool))
 
 
 def _kind(term: Term, *, signed: bool) -> IntegerType:
@@ -323,7 +282,9 @@ def _ordered(signed: bool) -> Rule:
 
 def _divided(signed: bool, remainder: bool) -> Rule:
     def rule(term: Term, v: list[Known], active: Mask) -> Value | None:
-        quotient = divide(v[0], v[1], _kind(term, signed=signed), active)
+        if not any(value.terms for value in v):
+            return _pointwise(term, v, active)
+        quotient = _quotient(v[0], v[1], _kind(term, signed=signed), active)
         if quotient is None or not remainder:
             return quotient
         return combine(v[0], scale_by(quotient, v[1].base, term.width), -1, term.width)

@@ -291,7 +291,7 @@ def _either(
     return one.within(ones) if alone is None and one is not None else alone
 
 
-def meet(first: Value, second: Value, masks: tuple[Mask, Mask], causes: frozenset[Cause]) -> Value:
+def join(first: Value, second: Value, masks: tuple[Mask, Mask], causes: frozenset[Cause]) -> Value:
     """A register after two sides of a branch, each walked from the same state.
 
     A lane of both masks may have come from either side: it is known where both agree. A lane of one
@@ -330,5 +330,12 @@ def _agreement(one: Value, two: Value, lanes: Mask) -> Mask:
 def _select(mask: Mask, new: Number, old: Number) -> Number:
     if isinstance(new, int) and isinstance(old, int) and new == old:
         return new
-    chosen: Lanes = np.where(mask, new, old)
+    chosen: Lanes = np.where(mask, _array_of(new), _array_of(old))
     return chosen
+
+
+def _array_of(number: Number) -> Lanes:
+    """Returns a number as an array: of Python ints where 64 bits do not hold it."""
+    fits = not isinstance(number, int) or -(1 << 63) <= number < 1 << 63
+    array: Lanes = np.asarray(number, dtype=None if fits else object)
+    return array

@@ -14,6 +14,7 @@ from ptxwcet.flow.values.regions import Wavers, require_nonnegative
 from ptxwcet.flow.values.value import Mask, Value
 from ptxwcet.flow.walk.bounded import bodies_of_whole, runs_once
 from ptxwcet.flow.walk.closed_forms import Rounds, periods_at, summarise
+from ptxwcet.flow.walk.guards import after_assuming
 from ptxwcet.flow.walk.iterations import (
     Claim,
     Entry,
@@ -23,8 +24,7 @@ from ptxwcet.flow.walk.iterations import (
     most_lanes,
 )
 from ptxwcet.flow.walk.path import AffineCount, Path, PathLoop, is_exact
-from ptxwcet.flow.walk.sides import after_narrowing
-from ptxwcet.flow.walk.standing import Reach
+from ptxwcet.flow.walk.reachability import Reach
 from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.flow.walk.stops import Refused, Undecided
 
@@ -35,7 +35,7 @@ _MOST_PLAIN_ITERATIONS = 4096
 _MOST_ITERATIONS = 1 << 32
 # Entries of a loop without a closed form, after which none is looked for in iterations that another
 # entry has executed without one.
-_MOST_IN_VAIN = 4
+_MOST_FAILURES = 4
 _FOUND = (-1, 0)  # of a loop that has had one
 # Lanes that have left a loop one after the other, after which it is asked whether all can.
 _ONE_BY_ONE = 3
@@ -48,17 +48,17 @@ def analysed_loop(walk: WalkState, entry: Entry, claimed: Claim | None) -> tuple
     wrong), Infeasible (no run that the bound is true of enters here). Cost: a few walks of the
     body for each closed form, else one for each iteration.
     """
-    walk.trail.loops[-1].entered = walk.standing, walk.endings
+    walk.recorded.loops[-1].entered = walk.reachability, walk.endings
     _require_time_to_leave(walk, entry)
     search, loop = _Search(walk, entry, claimed), entry.loop
     while search.is_open:
         search.start()
-        with walk.trail.piece():
+        with walk.recorded.sub_path():
             reached = walk.region(loop.header, search.entry.mask, entry.stop, loop)
-            nodes = tuple(walk.trail.nodes)
+            nodes = tuple(walk.recorded.nodes)
         if search.takes_whole(nodes, *reached):
             search.skip(summarise(walk, search.entry, search.compared(), search.plain))
-    walk.trail.add(search.path())
+    walk.recorded.add(search.path())
     return reached[0], search.arrived
 
 
@@ -66,9 +66,10 @@ def _require_time_to_leave(walk: WalkState, entry: Entry) -> None:
     """Raises Refused (PW206) at once where lanes leave a loop one by one, those that stay in a
     nested entry of it, and it takes more steps than there are until all have left like that.
     """
-    work, opened = walk.graph.work, walk.trail.loops[-1]
+    work, opened = walk.graph.work, walk.recorded.loops[-1]
     opened.begun, opened.lanes = work.walking.spent, most_lanes(entry.mask)
-    nested = [one for one in walk.trail.loops if one.loop.id == entry.loop.id][-1 - _ONE_BY_ONE :]
+    nested = [around for around in walk.recorded.loops if around.loop.id == entry.loop.id]
+    nested = nested[-1 - _ONE_BY_ONE :]
     if len(nested) <= _ONE_BY_ONE or not work.told_apart:
         return
     one_by_one = all(outer.lanes - inner.lanes == 1 for outer, inner in pairwise(nested))
@@ -92,15 +93,15 @@ class _Search:
         self._walk = walk
         self._claimed = claimed
         self._limit = None if claimed is None else claimed.most - is_rotated(entry.loop)
-        self._opened = walk.trail.loops[-1]
+        self._opened = walk.recorded.loops[-1]
         self._iterations = Iterations()
         self._rounds = Rounds()
         self._reason = ""
         self._alive = self._entered = entry.mask
-        self._standing, self._endings = walk.standing, walk.endings
+        self._reachability, self._endings = walk.reachability, walk.endings
         self._together = False  # all lanes have executed the same, up to where they left
         self._tried = False  # some closed form was looked for, none was found
-        self._in_vain = walk.in_vain
+        self._negative_cache = walk.negative_cache
         self._spent = 0  # steps before the iteration
 
     def start(self) -> None:
@@ -125,15 +126,15 @@ class _Search:
         self.history = self.history[-max(periods_at(self._walk)) :]
         self._opened.remaining = self._remaining
         lives = np.array_equal(self._alive, self._walk.state.alive)
-        return lives and self._opened.remaining != 0 and not self._is_in_vain
+        return lives and self._opened.remaining != 0 and not self._is_known_to_fail
 
     @property
-    def _is_in_vain(self) -> bool:
-        """Whether to look for a closed form here would be in vain, as far as earlier entries tell:
+    def _is_known_to_fail(self) -> bool:
+        """Whether to look for a closed form here would fail, as far as earlier entries tell:
         of a loop that data may leave. In a proof there is no other way.
         """
-        entries, longest = self._in_vain.get(self.entry.loop.id, (0, 0))
-        is_short = entries >= _MOST_IN_VAIN and self.plain <= longest
+        entries, longest = self._negative_cache.get(self.entry.loop.id, (0, 0))
+        is_short = entries >= _MOST_FAILURES and self.plain <= longest
         return is_short and self._opened.undecided is not None and not self._walk.is_proving
 
     @property
@@ -157,32 +158,30 @@ class _Search:
         assert self._limit is not None
         if self._limit < 0:
             reason = runs_once(self._walk, self.entry.loop)
-            self._walk.contradict(reason, self._standing.reach, self.entry.loop.id)
+            self._walk.contradict(reason, self._reachability.reach, self.entry.loop.id)
         end = self._opened.end
         self._iterations.last = () if end is None else (*nodes, *end)
         self._iterations.is_stopped = True
         self.is_open, self.arrived = False, np.zeros_like(self.entry.mask)
 
     def compared(self) -> list[dict[str, Value]]:
-        """The registers of ``history``. A loop that would be executed one by one until what decides
-        a way out has none of its few values left, and for which no steps are left, is compared in
-        those values: then it has a closed form as long as lanes may stay.
+        """Returns the registers of ``history``. A loop that would be executed one by one until what
+        decides a way out has none of its few values left, and for which no steps are left, is
+        compared in those values: then it has a closed form as long as lanes may stay.
         """
         work, opened = self._walk.graph.work.walking, self._opened
         to_come = opened.few_left * (work.spent - self._spent)
         if not to_come or work.spent + to_come <= work.most or self._walk.is_proving:
             return self.history
-        return [
-            after_narrowing(self._walk, registers, opened.narrowed) for registers in self.history
-        ]
+        return [after_assuming(self._walk, registers, opened.assumed) for registers in self.history]
 
     def skip(self, summary: Summary | None) -> None:
         """Takes the iterations of which a closed form was found."""
         loop = self.entry.loop.id
-        self._tried = summary is None and self._in_vain.get(loop) != _FOUND
+        self._tried = summary is None and self._negative_cache.get(loop) != _FOUND
         if summary is None:
             return
-        self._in_vain[loop] = _FOUND
+        self._negative_cache[loop] = _FOUND
         most = self._remaining if self._opened.undecided else None
         is_cut = self._iterations.add(summary.nodes, summary.count, summary.period, most)
         is_cut |= most is not None and most <= summary.count.times(summary.period).base
@@ -196,10 +195,10 @@ class _Search:
             raise Undecided(*self._opened.undecided)  # counters go round, for ever
 
     def path(self) -> PathLoop:
-        """The path of all iterations. Raises Refused (PW217) or Infeasible for a wrong claim."""
+        """Returns the path of all iterations. Raises Refused or Infeasible for a wrong claim."""
         if self._tried and not self._walk.is_proving:
-            entries, longest = self._in_vain.get(self.entry.loop.id, (0, 0))
-            self._in_vain[self.entry.loop.id] = entries + 1, max(longest, self.plain)
+            entries, longest = self._negative_cache.get(self.entry.loop.id, (0, 0))
+            self._negative_cache[self.entry.loop.id] = entries + 1, max(longest, self.plain)
         loop, claimed, opened = self.entry.loop, self._claimed, self._opened
         path = self._iterations.path(opened, may_pair=self._walk.may_pair)
         if self._iterations.is_stopped:
@@ -233,7 +232,7 @@ class _Search:
         Values of parameters and blocks with more iterations are split off, to be left out.
         """
         is_sure = (
-            self._standing.are_here or self._together
+            self._reachability.mask_is_exact or self._together
         ) and self._walk.endings == self._endings
         is_sure &= not self._opened.undecided and is_exact(self._iterations.last)
         if not is_sure:
@@ -241,8 +240,8 @@ class _Search:
         fewest = bodies.over_symbols(largest=False)
         if fewest is not None and fewest > most:
             reason = _contradiction(self._walk, self.entry.loop, most, fewest)
-            self._walk.contradict(reason, self._standing.reach, self.entry.loop.id)
-        elif bodies.base <= most and self._standing.reach is not Reach.PERHAPS:
+            self._walk.contradict(reason, self._reachability.reach, self.entry.loop.id)
+        elif bodies.base <= most and self._reachability.reach is not Reach.PERHAPS:
             with suppress(Wavers):
                 slopes = {symbol: -slope for symbol, slope in bodies.slopes}
                 require_nonnegative(most - bodies.base, slopes)
@@ -257,10 +256,10 @@ def _not_summarisable(walk: WalkState, loop: Loop) -> Refused:
     )
 
 
-def _contradiction(walk: WalkState, loop: Loop, claimed: int, found: int) -> Refused:
+def _contradiction(walk: WalkState, loop: Loop, claimed: int, runs: int) -> Refused:
     return Refused(
         "PW217",
         walk.cfg.blocks[loop.header].start,
-        f"--loop-bound says {claimed} iterations, but the loop runs {found}",
+        f"--loop-bound says {claimed} iterations, but the loop runs {runs}",
         "correct the bound or the launch facts: both cannot be true",
     )

@@ -36,7 +36,7 @@ from ptxwcet.flow.values.value import (
 )
 from ptxwcet.flow.walk.iterations import Entry, Summary
 from ptxwcet.flow.walk.path import AffineCount, Path, close_symbol, is_exact
-from ptxwcet.flow.walk.standing import Reach
+from ptxwcet.flow.walk.reachability import Reach
 from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.flow.walk.stops import Refused, Undecided, never_ends
 from ptxwcet.ir.kernel import counts_at_mbarriers
@@ -68,7 +68,7 @@ class Rounds:
 
 
 def _deciding(graph: FlowGraph, loop: Loop) -> frozenset[str]:
-    """The registers at the header that decide where control goes in an iteration."""
+    """Returns the registers at the header that decide where control goes in an iteration."""
     guards = {
         instruction.guard.register
         for instruction in (graph.kernel.instructions[i] for i in graph.indices(loop.body))
@@ -87,7 +87,7 @@ def _equal(
     now: Mapping[str, Value],
     then: Mapping[str, Value],
 ) -> bool:
-    """Whether registers hold the same in all lanes of the loop, as far as they are known."""
+    """Returns whether registers hold the same in all lanes of the loop, as far as known."""
     unknown = Unknown(frozenset())
     for name in names:
         new, old = now.get(name, unknown), then.get(name, unknown)
@@ -117,7 +117,7 @@ class _Proof:
 
 
 def periods_at(walk: WalkState) -> tuple[int, ...]:
-    """The numbers of iterations of which it is tried whether they repeat."""
+    """Returns the numbers of iterations of which it is tried whether they repeat."""
     return _PERIODS_OF_RINGS if counts_at_mbarriers(walk.graph.kernel) else PERIODS
 
 
@@ -144,8 +144,8 @@ def summarise(
 
 
 def _is_steady(walk: WalkState, entry: Entry, history: list[dict[str, Value]], period: int) -> bool:
-    """Whether ``period`` iterations have changed registers as one has, so often: what is guessed
-    of them is what is guessed of one, and ends no sooner.
+    """Returns whether ``period`` iterations have changed registers as one has, so often: what is
+    guessed of them is what is guessed of one, and ends no sooner.
     """
     temporaries = walk.graph.temporaries(entry.loop)
     for name, now in walk.state.registers.items():
@@ -170,7 +170,7 @@ def _prove(
     Says as well whether that was proved, but nothing found that ends it.
     """
     before = walk.snapshot()
-    opened = walk.trail.loops[-1]
+    opened = walk.recorded.loops[-1]
     noted = opened.noted()
     havoc: set[str] = set()
     endless = False
@@ -194,16 +194,16 @@ def _prove(
             return summary, False
         havoc |= broken
         walk.restore(before)
-        opened.forget_but(noted)
+        opened.keep_only(noted)
     walk.restore(before)
-    opened.forget_but(noted)
+    opened.keep_only(noted)
     return None, endless
 
 
 def _guess(
     walk: WalkState, earlier: dict[str, Value], counter: Symbol, mask: Mask, havoc: set[str]
 ) -> dict[str, Value]:
-    """Registers as functions of the iteration number: now + counter * (now - earlier).
+    """Makes registers functions of the iteration number: now + counter * (now - earlier).
 
     Of those that no iteration reads as the one before has left them this is guessed to be shown
     alone: in the iterations that are walked now, nothing is known of them.
@@ -223,20 +223,20 @@ def _guess(
             terms = clean_terms({**now.terms, counter: step})
             registers[name] = Known(now.base, terms, now.valid, now.otherwise)
     guessed = dict(registers)
-    for name in walk.graph.temporaries(walk.trail.loops[-1].loop).intersection(registers):
+    for name in walk.graph.temporaries(walk.recorded.loops[-1].loop).intersection(registers):
         registers[name] = _not_affine(name)
     return guessed
 
 
 def _not_affine(name: str) -> Unknown:
-    """What is known of a register that is no function of the iteration number."""
+    """Returns what is known of a register that is no function of the iteration number."""
     return Unknown(frozenset({Cause(CauseKind.NOT_AFFINE, name)}))
 
 
 def _difference(
     walk: WalkState, name: str, now: Known, then: Value | None, mask: Mask
 ) -> Number | None:
-    """The change of a register in each lane; None if it is no known number."""
+    """Returns the change of a register in each lane; None if it is no known number."""
     if not isinstance(then, Known):
         return None
     for value in (now, then):
@@ -258,21 +258,21 @@ def _difference(
 
 
 def _iterate(walk: WalkState, entry: Entry, period: int) -> Path | None:
-    """The path of ``period`` iterations that all lanes stay in; None if some leave or end."""
+    """Walks ``period`` iterations; returns their path, None if some lanes leave or end."""
     loop, alive = entry.loop, walk.state.alive.copy()
-    with walk.trail.piece():
+    with walk.recorded.sub_path():
         for number in range(period):
-            walk.trail.loops[-1].begin_again(period, number)
+            walk.recorded.loops[-1].begin_again(period, number)
             block, arrived = walk.region(loop.header, entry.mask, entry.stop, loop)
             if block != loop.header or not np.array_equal(arrived, entry.mask):
                 return None
         if not np.array_equal(alive, walk.state.alive):
             return None
-        return tuple(walk.trail.nodes)
+        return tuple(walk.recorded.nodes)
 
 
 def _broken(walk: WalkState, start: dict[str, Value], counter: Symbol) -> set[str]:
-    """Registers of which the iterations do not show what was guessed, at ``counter + 1``.
+    """Returns registers of which the iterations do not show what was guessed, at ``counter + 1``.
 
     Conditions are guessed to stay as they are, and belong to what is shown.
     """
@@ -294,7 +294,7 @@ def _accept(walk: WalkState, loop: Loop, proof: _Proof) -> Summary | None:
 
     The user's bound ends what nothing else does.
     """
-    opened, counter, nodes = walk.trail.loops[-1], proof.counter, proof.nodes
+    opened, counter, nodes = walk.recorded.loops[-1], proof.counter, proof.nodes
     if opened.remaining is not None and opened.undecided:
         rounds = -(-opened.remaining // proof.period)
         if counter.count is None or (counter.count > rounds and not counter.slopes):
@@ -326,13 +326,17 @@ def _endless(walk: WalkState, loop: Loop) -> Refused | Undecided:
     It never ends if that is so in every run: all runs come to it with these lanes, and none of its
     exits is open, nor the end of the kernel on a side of a branch in it.
     """
-    opened = walk.trail.loops[-1]
+    opened = walk.recorded.loops[-1]
     if opened.undecided is not None:
         return Undecided(*opened.undecided)
     sources = sorted({source for source, _ in loop.exits})
-    standing, endings = opened.entered
-    is_sure = standing.are_here and standing.reach is Reach.ALWAYS and endings == walk.endings
-    if is_sure and walk.graph.work.open_branches.isdisjoint(sources):
+    reachability, endings = opened.entered
+    is_sure = (
+        reachability.mask_is_exact
+        and reachability.reach is Reach.ALWAYS
+        and endings == walk.endings
+    )
+    if is_sure and walk.graph.work.unresolved_branches.isdisjoint(sources):
         return never_ends(walk.cfg.blocks[loop.header].start)
     why = "nothing that is known ends it, but it is not shown that every launch comes to it"
     last = sources[-1] if sources else loop.latches[-1]
@@ -340,7 +344,7 @@ def _endless(walk: WalkState, loop: Loop) -> Refused | Undecided:
 
 
 def _reason(walk: WalkState, loop: Loop, start: dict[str, Value], counter: Symbol) -> str:
-    """The exit test and its counters, in one line that a reader can check."""
+    """Returns the exit test and its counters, in one line that a reader can check."""
     kernel = walk.graph.kernel
     for source, _ in loop.exits:
         guard = kernel.instructions[walk.graph.last(source)].guard

@@ -51,11 +51,11 @@ def count(walk: WalkState, step: Step, mask: Mask) -> None:
     lanes = guard_lanes(walk, index, step.guard, mask)
     require_agreement(walk, lanes)
     if not lanes.any():
-        walk.trail.counted.append(Counted(index, "", 0, 0))
+        walk.recorded.counted.append(Counted(index, "", 0, 0))
         return
     if isinstance(used, str):
         raise Refused("PW223", index, f"{name}: {used}", "leave it out, or bound it by measuring")
-    if not walk.standing.are_here or walk.standing.apart:
+    if not walk.reachability.mask_is_exact or walk.reachability.apart:
         raise not_counted(index)
     if used.use is Use.WAIT and failing_round(walk.graph.kernel, walk.cfg, index) is None:
         reason = f"{name} is not in a loop that does nothing but ask until the phase is over"
@@ -80,11 +80,11 @@ def count(walk: WalkState, step: Step, mask: Mask) -> None:
     if used.use in (Use.GIVE, Use.TAKE) and not lanes.all():
         reason = f"{name}: not all lanes of the warp come here, and all threads must"
         raise Refused("PW222", index, reason, "let whole warpgroups execute it")
-    walk.trail.counted.append(Counted(index, place, many, number, rows))
+    walk.recorded.counted.append(Counted(index, place, many, number, rows))
 
 
 def _box(walk: WalkState, index: int, used: MbarrierUse) -> TensorBox:
-    """The box that a tensor copy moves, as the launch states it."""
+    """Returns the box that a tensor copy moves, as the launch states it."""
     launch, kernel = walk.state.launch, walk.graph.kernel
     name = kernel.instructions[index].mnemonic
     place = tensor_map_of(kernel, used.number)
@@ -106,7 +106,7 @@ def _box(walk: WalkState, index: int, used: MbarrierUse) -> TensorBox:
 
 
 def _place(walk: WalkState, index: int, operand: Operand, lanes: Mask) -> str:
-    """The shared variable and the offset of an mbarrier."""
+    """Returns the shared variable and the offset of an mbarrier."""
     offset, base = 0, operand
     array: Value = Known(0)
     if isinstance(operand, Element):
@@ -142,7 +142,7 @@ def _place(walk: WalkState, index: int, operand: Operand, lanes: Mask) -> str:
 
 
 def _number(walk: WalkState, index: int, value: Value, lanes: Mask, what: str) -> int:
-    """The one number of all lanes. Raises SplitWarps if it is one in each warp only."""
+    """Returns the one number of all lanes. Raises SplitWarps if it is one in each warp only."""
     if isinstance(value, Unknown):
         raise _unknown(walk, index, what, value.causes)
     if value.terms or (value.valid is not None and bool((lanes & ~value.valid).any())):
@@ -151,18 +151,18 @@ def _number(walk: WalkState, index: int, value: Value, lanes: Mask, what: str) -
         return value.base
     rows, shown = value.base.reshape(-1, WARP_SIZE), lanes.reshape(-1, WARP_SIZE)
     groups: dict[int, list[int]] = {}
-    for warp, row, one in zip(walk.state.warps, rows, shown, strict=True):
-        found = set(row[one].tolist())
-        if len(found) != 1:
+    for warp, row, lanes_of_warp in zip(walk.state.warps, rows, shown, strict=True):
+        numbers = set(row[lanes_of_warp].tolist())
+        if len(numbers) != 1:
             raise _unknown(walk, index, f"{what} in all lanes", frozenset())
-        groups.setdefault(found.pop(), []).append(warp)
+        groups.setdefault(numbers.pop(), []).append(warp)
     if len(groups) > 1:
         raise SplitWarps(tuple(map(tuple, groups.values())))
     return int(next(iter(groups)))
 
 
 def _unknown(walk: WalkState, index: int, what: str, causes: frozenset[Cause]) -> Refused:
-    shown = ", ".join(sorted({one.name for one in causes}))
+    shown = ", ".join(sorted({cause.name for cause in causes}))
     because = f" ({shown})" if shown else ""
     name = walk.graph.kernel.instructions[index].mnemonic
     reason = f"{name}: {what} is not a constant{because}"

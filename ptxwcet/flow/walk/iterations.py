@@ -17,12 +17,10 @@ from typing import TYPE_CHECKING
 from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.launch import WARP_SIZE, BoundOrigin
 from ptxwcet.flow.values.value import Mask
-from ptxwcet.flow.walk.open_branch import OpenLoop
 from ptxwcet.flow.walk.path import (
     AffineCount,
     Path,
     PathChoice,
-    PathGrowing,
     PathLoop,
     PathNode,
     PathRepeat,
@@ -31,6 +29,7 @@ from ptxwcet.flow.walk.path import (
     loop_entries,
     parts_of,
 )
+from ptxwcet.flow.walk.unresolved import OpenLoop
 from ptxwcet.support.records import dataclass
 
 if TYPE_CHECKING:
@@ -80,19 +79,19 @@ class _Run:
     period: int = 1
 
     def plus(self, other: _Run) -> _Run:
-        """The two runs, which follow the same nodes each time, as one."""
+        """Returns the two runs, which follow the same nodes each time, as one."""
         count, least = self.count.plus(other.count), self.least.plus(other.least)
         return _Run(self.nodes, count, least, self.found.plus(other.found), self.period)
 
     def cut(self, most: int) -> _Run:
-        """The run with at most so many iterations, if that is less than it has on the whole."""
+        """Returns the run with at most so many iterations, if that is less on the whole."""
         rounds = most // self.period
         if not self.count.is_more_than(rounds):
             return self
         return replace(self, count=AffineCount(rounds), least=AffineCount(0))
 
     def together(self, opened: OpenLoop) -> Together:
-        """Why the block executes it equally often if its ways out are taken alike.
+        """Returns why the block executes it equally often if its ways out are taken alike.
 
         If the decided exits do not say one number, warps agree on the formula as well.
         """
@@ -133,13 +132,13 @@ class Iterations:
         return count != unlimited
 
     def cut(self, most: int) -> bool:
-        """No entry has more than so many iterations; says whether that is less than was found."""
+        """Cuts all entries at so many iterations; returns whether that is less than before."""
         runs = [run.cut(most) for run in self._runs]
         is_cut, self._runs = runs != self._runs, runs
         return is_cut
 
     def bodies(self, loop: int, *, rotated: bool) -> AffineCount:
-        """Body executions of the lanes that stay longest, or fewer.
+        """Returns the body executions of the lanes that stay longest, or fewer.
 
         Lanes that stay longer than others go on in a nested entry of the same loop, once they have
         jumped back.
@@ -150,8 +149,9 @@ class Iterations:
         return self.total.plus(AffineCount(1)).plus(reduce(AffineCount.no_less, nested))
 
     def most_bodies(self, loop: int, *, rotated: bool) -> AffineCount | None:
-        """Most body executions of a lane, with those in nested entries of the loop in each pass;
-        None if there is no such number. ``rotated``: the whole loop is. Cost: linear in the paths.
+        """Returns the most body executions of a lane, with those in nested entries of the loop in a
+        pass; None if there is no such number. ``rotated``: the whole loop is. Cost: linear in the
+        paths.
         """
         count = self.total.plus(AffineCount(int(rotated)))
         passes = [(run.count, run.nodes) for run in self._runs]
@@ -163,7 +163,7 @@ class Iterations:
         return count
 
     def path(self, opened: OpenLoop, *, may_pair: bool) -> Path:
-        """The iterations and the last one; where ways out were noted, any of them may end it.
+        """Returns the iterations and the last one, which any way out that was noted may end.
 
         ``may_pair``: ways out may be paired with those of warps that are walked apart.
         """
@@ -191,7 +191,7 @@ class Iterations:
 
 
 def _outermost(nodes: Path, loop: int) -> Iterator[PathLoop]:
-    """The entries of a loop that are in no other one of them: each counts those in it."""
+    """Yields the entries of a loop that are in no other one of them: each counts those in it."""
     entries = list(loop_entries(nodes))
     while entries:
         first, *entries = entries
@@ -201,7 +201,7 @@ def _outermost(nodes: Path, loop: int) -> Iterator[PathLoop]:
 
 
 def _back_edges(nodes: Path, loop: int, *, rotated: bool) -> int | None:
-    """How often a lane goes back at most to a loop's header for and in nested entries of it."""
+    """Returns the most back edges of a loop for and in nested entries of it, by a lane."""
     total = 0
     for node in nodes:
         if isinstance(node, PathLoop) and node.loop == loop:
@@ -209,12 +209,10 @@ def _back_edges(nodes: Path, loop: int, *, rotated: bool) -> int | None:
             again = None if most is None else 1 + most - rotated
         else:
             sides = [_back_edges(part, loop, rotated=rotated) for part in parts_of(node)]
-            known = [side for side in sides if side is not None]
-            again = max(known, default=0) if len(known) == len(sides) else None
-            if again and isinstance(node, PathGrowing):
-                return None
+            counts = [side for side in sides if side is not None]
+            again = max(counts, default=0) if len(counts) == len(sides) else None
             if again and isinstance(node, PathRepeat):
-                times = node.count.over_symbols(largest=True)
+                times = None if node.step else node.count.over_symbols(largest=True)
                 again = None if times is None else again * times
         if again is None:
             return None
@@ -223,10 +221,10 @@ def _back_edges(nodes: Path, loop: int, *, rotated: bool) -> int | None:
 
 
 def is_rotated(loop: Loop) -> bool:
-    """Whether the loop is left only from blocks that also jump back: its test is at the end."""
+    """Returns whether the loop tests at its end: it is left only where it also jumps back."""
     return all(source in loop.latches for source, _ in loop.exits)
 
 
 def most_lanes(mask: Mask) -> int:
-    """The largest number of lanes that a warp has in a mask."""
+    """Returns the largest number of lanes that a warp has in a mask."""
     return int(mask.reshape(-1, WARP_SIZE).sum(axis=1).max())

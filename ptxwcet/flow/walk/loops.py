@@ -11,15 +11,15 @@ from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.launch import BoundOrigin
 from ptxwcet.flow.values.value import Mask, Unknown, Value
 from ptxwcet.flow.walk.analysed import analysed_loop
-from ptxwcet.flow.walk.bounded import bounded_loop
+from ptxwcet.flow.walk.bounded import Arrived, Places, bounded_loop, go_on, several_places
+from ptxwcet.flow.walk.guards import restore
 from ptxwcet.flow.walk.iterations import Claim, Entry, is_rotated, most_lanes
-from ptxwcet.flow.walk.open_branch import OpenLoop
-from ptxwcet.flow.walk.path import PathChoice, PathLate, PathLoop, PathScatter, visited_blocks
-from ptxwcet.flow.walk.places import Arrived, Places, go_on, several_places
-from ptxwcet.flow.walk.sides import meet_registers, walk_side, walked, widen
-from ptxwcet.flow.walk.standing import Reach
-from ptxwcet.flow.walk.state import Scattered, Snapshot, WalkState
-from ptxwcet.flow.walk.stops import FallsApart, Refused, Undecided
+from ptxwcet.flow.walk.path import PathChoice, PathLoop, PathParts, visited_blocks
+from ptxwcet.flow.walk.reachability import Reach
+from ptxwcet.flow.walk.sides import join_registers, walk_side
+from ptxwcet.flow.walk.state import Diverged, Snapshot, WalkState
+from ptxwcet.flow.walk.stops import DivergesForGood, Refused, Undecided
+from ptxwcet.flow.walk.unresolved import OpenLoop
 
 _MANY = 1 << 16
 """Iterations that a loop hardly has whose limit is not known: asking for a variant is worth it."""
@@ -31,52 +31,48 @@ Ranges of numbers that are halved shrink more slowly than the numbers do.
 
 
 def walk_loop(walk: WalkState, loop: Loop, mask: Mask, stop: int | None) -> tuple[int, Mask]:
-    """One entry of a loop, from its header to wherever its lanes go next."""
+    """Walks one entry of a loop, from its header to wherever its lanes go next."""
     before, endings = walk.snapshot(), walk.endings
     places: Places | None = None
     try:
         block, arrived, places = _enter(walk, loop, mask, stop)
-    except FallsApart as reason:
+    except DivergesForGood as reason:
         if reason.loop is not loop:
             raise
         walk.restore(before)
-        walk.standing = walk.standing.parted(reason.block, reason.causes)
-        block, arrived = _scatter(walk, loop, mask, reason.block)
-    behind = before.standing.exact_if(np.array_equal(before.alive, walk.state.alive))
+        walk.reachability = walk.reachability.parted(reason.block, reason.causes)
+        block, arrived = _diverge_for_good(walk, loop, mask, reason.block)
+    behind = before.reachability.exact_if(np.array_equal(before.alive, walk.state.alive))
     if walk.endings != endings:
         behind = behind.reached(Reach.PERHAPS)
-    walk.standing = behind.gone_as(walk.standing)
+    walk.reachability = behind.gone_as(walk.reachability)
     return (block, arrived) if places is None else go_on(walk, places, arrived)
 
 
-def _scatter(walk: WalkState, loop: Loop, mask: Mask, branch: int) -> tuple[int, Mask]:
-    """A loop in which the lanes of a warp part for good at a branch: each part goes on alone."""
-    walk.standing = walk.standing.exact_if(False).reached(Reach.PERHAPS)
+def _diverge_for_good(walk: WalkState, loop: Loop, mask: Mask, branch: int) -> tuple[int, Mask]:
+    """Walks a loop in which lanes of a warp diverge for good: each part goes on alone."""
+    walk.reachability = walk.reachability.exact_if(False).reached(Reach.PERHAPS)
     walk.endings += 1
-    scattered = Scattered(loop, {walk.graph.meeting(branch)})
-    walk.scattered.append(scattered)
+    diverged = Diverged(loop, {walk.graph.meeting(branch)})
+    walk.diverged.append(diverged)
     try:
-        with walk.trail.piece():
+        with walk.recorded.sub_path():
             block, arrived, several = _enter(walk, loop, mask, None)
             if several is not None:
                 raise several_places(walk, loop)
-            places = [place for place in scattered.meetings if place is not None]
+            places = [place for place in diverged.meetings if place is not None]
             final = min(places, key=walk.graph.distance_to_exit)
             if arrived.any() and block != final:
                 path, arrived = walk_side(walk, block, arrived, final)
-                walk.trail.add(*path)
-            executed = tuple(walk.trail.nodes)
+                walk.recorded.add(*path)
+            executed = tuple(walk.recorded.nodes)
     finally:
-        walk.scattered.pop()
-    parts = PathScatter(most_lanes(mask), executed)
+        walk.diverged.pop()
+    parts = PathParts(most_lanes(mask), (executed,), least=1)
     written = loop.body | frozenset(visited_blocks(executed))
-    walk.trail.add(parts)
-    walk.forget(loop, written)  # what one part has written another one need not have
-    arrived = mask & walk.state.alive
-    if final == walk.cfg.exit:
-        walk.state.alive &= ~arrived
-        arrived = np.zeros_like(arrived)
-    return final, arrived
+    walk.recorded.add(parts)
+    walk.havoc(loop, written)  # what one part has written another one need not have
+    return final, walk.arrive(final, mask & walk.state.alive)
 
 
 def _enter(walk: WalkState, loop: Loop, mask: Mask, stop: int | None) -> Arrived:
@@ -124,46 +120,47 @@ def _stated_claim(walk: WalkState, loop: Loop) -> Claim | None:
     return Claim(max(stated - is_rotated(whole), 0) + rotated)
 
 
-def _smaller(one: Claim | None, two: Claim | None) -> Claim | None:
-    """The claim that says more; the user's of two equal ones."""
-    if one is None or two is None:
-        return one or two
-    return two if two.most < one.most else one
+def _smaller(first: Claim | None, second: Claim | None) -> Claim | None:
+    """Returns the claim that says more; the user's of two equal ones."""
+    if first is None or second is None:
+        return first or second
+    return second if second.most < first.most else first
 
 
 def _is_worth_a_variant(walk: WalkState, loop: Loop, claim: Claim | None, first: int) -> bool:
-    """Whether the loop that was walked last is bounded by the user's word alone, or hardly at all.
+    """Returns whether the loop that was walked last is bounded by the user's word alone, or hardly
+    at all.
 
     A bound from iterations walked one by one may be poor, since each knows only what the one before
     left. A count that follows from the range of a limit may be that of its type.
     """
     if claim is not None:
         return _is_ended_by_user(walk, loop, first)
-    most = None if walk.standing.is_exact else _most_bodies(walk)
-    last = walk.trail.last
+    most = None if walk.reachability.is_exact else _most_bodies(walk)
+    last = walk.recorded.last
     one_by_one = isinstance(last, PathLoop) and last.one_by_one
     return most is not None and most >= (_ENUMERATED if one_by_one else _MANY)
 
 
 def _is_ended_by_user(walk: WalkState, loop: Loop, first: int) -> bool:
-    """Whether nothing but the user's word ends a loop among what was recorded from ``first`` on."""
+    """Returns whether the user's word alone ends a loop of what was recorded from ``first`` on."""
     return any(
         isinstance(node, PathLoop) and node.loop == loop.id and node.origin is BoundOrigin.USER
-        for node in walk.trail.nodes[first:]
+        for node in walk.recorded.nodes[first:]
     )
 
 
 def _variant_before(walk: WalkState, before: Snapshot, entry: Entry) -> Claim | None:
-    """What a variant says of an entry of a loop that has been walked since."""
+    """Returns what a variant says of an entry of a loop that has been walked since."""
     registers, alive = walk.state.registers, walk.state.alive
     walk.state.registers, walk.state.alive = dict(before.registers), before.alive.copy()
-    found = _variant_claim(walk, entry.loop, entry.mask)
+    claim = _variant_claim(walk, entry.loop, entry.mask)
     walk.state.registers, walk.state.alive = registers, alive
-    return found
+    return claim
 
 
 def _variant_claim(walk: WalkState, loop: Loop, mask: Mask) -> Claim | None:
-    """A bound on the executions of the body that a variant gives."""
+    """Returns a bound on the executions of the body that a variant gives."""
     # here and below: loops that are counted need none of what searches and proves variants
     from ptxwcet.flow.walk.variants import variant_of
 
@@ -181,7 +178,7 @@ def _entered(
     loop, mask = entry.loop, entry.mask
     before = walk.snapshot()
     places: Places | None = None
-    with walk.trail.entry(loop):
+    with walk.recorded.entry(loop):
         try:
             if claim is not None and not counted:
                 block, arrived, _ = bounded_loop(walk, loop, mask, claim, one_place=True)
@@ -191,17 +188,17 @@ def _entered(
             if claim is None or not counted or not _is_settled_by_bound(walk, refused, loop):
                 raise
             walk.restore(before)
-            walk.standing = walk.standing.exact_if(False)
-            walk.trail.enter_again()
+            walk.reachability = walk.reachability.exact_if(False)
+            walk.recorded.enter_again()
             block, arrived, places = bounded_loop(walk, loop, mask, claim)
-        opened = walk.trail.loops[-1]
-    for narrowed in reversed(opened.narrowed):
-        widen(walk, narrowed)
+        opened = walk.recorded.loops[-1]
+    for assumed in reversed(opened.assumed):
+        restore(walk, assumed)
     most = _most_bodies(walk)
     late = _most_late(walk, opened, mask)
     outside = _outside(walk, loop)
     if opened.left:
-        walk.forget(loop, loop.body | outside)
+        walk.havoc(loop, loop.body | outside)
     if most is not None and loop is walk.graph.forest.loops[loop.id]:
         _bound_results(walk, loop, mask, before.registers, most, outside)
     if opened.left:
@@ -228,28 +225,29 @@ def _bound_results(
 
 
 def _most_bodies(walk: WalkState) -> int | None:
-    """How often the body of the loop that was walked last is executed; None if not one number."""
-    last = walk.trail.last
+    """Returns the iterations of the loop that was walked last; None if not one number."""
+    last = walk.recorded.last
     if not isinstance(last, PathLoop) or last.iterations.slopes:
         return None
     return last.iterations.base
 
 
 def _outside(walk: WalkState, loop: Loop) -> frozenset[int]:
-    """Blocks outside of the loop that was walked last, but on the way to where its walk ended.
+    """Returns blocks outside of the loop that was walked last, but on the way to where its walk
+    ended.
 
     Lanes that part at a way out meet behind what each of them executes before.
     """
-    return frozenset(visited_blocks(tuple(walk.trail.nodes[-1:]))) - loop.body
+    return frozenset(visited_blocks(tuple(walk.recorded.nodes[-1:]))) - loop.body
 
 
 def _most_late(walk: WalkState, opened: OpenLoop, mask: Mask) -> int:
-    """How often lanes may leave the loop that was walked last while others stay in it.
+    """Returns how often lanes may leave the loop that was walked last while others stay in it.
 
     Each time at least one lane leaves, on another way or in another iteration, and one stays.
     """
     most = most_lanes(mask) - 1
-    last = walk.trail.last
+    last = walk.recorded.last
     if isinstance(last, PathLoop) and not last.iterations.slopes:
         most = min(most, (last.iterations.base + 1) * len(opened.sources))
     return most
@@ -270,26 +268,22 @@ def _after_leaving(
             chosen, mask, early = opened.agree, arrived, dict(walk.state.registers)
             path, arrived = walk_side(walk, block, mask, meeting, chosen=chosen)
             site = opened.loop.header if chosen else None
-            walk.trail.add(PathChoice((path, ()), site, opened.if_race_free))
-            last = walked(walk, path, mask, arrived)
-            walk.state.registers = early
-            walk.forget(opened.loop, opened.behind[meeting])
-            left = walked(walk, (), opened.left[meeting], opened.left[meeting])
-            meet_registers(walk, last, left, walk.cause_of(opened.loop))
+            walk.recorded.add(PathChoice((path, ()), site, opened.if_race_free))
+            last, walk.state.registers = walk.state.registers, early
+            walk.havoc(opened.loop, opened.behind[meeting])
+            left = opened.left[meeting], walk.state.registers
+            join_registers(walk, [(mask, last), left], walk.cause_of(opened.loop))
         else:
-            walk.forget(opened.loop, opened.behind[meeting])
+            walk.havoc(opened.loop, opened.behind[meeting])
         late = tuple(behind for place, behind in opened.late if place == meeting)
         if late and most_late:
-            walk.trail.add(PathLate(most_late, late))
+            walk.recorded.add(PathParts(most_late, late))
         block, arrived = meeting, arrived | opened.left[meeting] & walk.state.alive
-    if block == walk.cfg.exit:
-        walk.state.alive &= ~arrived
-        arrived = np.zeros_like(arrived)
-    return block, arrived
+    return block, walk.arrive(block, arrived)
 
 
 def _is_settled_by_bound(walk: WalkState, refused: Undecided | Refused, loop: Loop) -> bool:
-    """Whether a loop was refused because its iterations are not known."""
+    """Returns whether a loop was refused because its iterations are not known."""
     if isinstance(refused, Refused):
         return refused.code in ("PW204", "PW205")
     block = walk.graph.block_of(refused.instruction)

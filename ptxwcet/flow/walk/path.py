@@ -1,11 +1,11 @@
 """What a warp executes, block by block, as a tree: the result of path extraction.
 
 ``Visit`` is one execution of a basic block, ``PathRepeat`` a loop iteration pattern and its count,
-``PathGrowing`` a pattern whose count grows with each iteration around it (a triangular loop),
 ``PathLoop`` groups what one entry of a source loop executes, ``PathUnordered`` the two sides of a
-divergent branch, ``PathFork`` a branch that is not decided and its sides, ``PathChoice`` some
-alternatives of which one is executed, ``PathEnd`` a place where the warp may end. Loops are never
-unrolled.
+divergent branch, ``PathFork`` an unresolved branch and its sides, ``PathChoice`` some alternatives
+of which one is executed, ``PathParts`` what parts of the warp execute one after the other,
+``PathEnd`` a place where the warp may end, ``PathGone`` one where all its lanes have ended. Loops
+are never unrolled.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ class AffineCount:
         return " + ".join([str(self.base), *(f"{slope}*{name}" for name, slope in slopes)])
 
     def plus(self, other: AffineCount) -> AffineCount:
-        """Sum of two counts."""
+        """Returns the sum of two counts."""
         slopes = dict(self.slopes)
         for symbol, slope in other.slopes:
             slopes[symbol] = slopes.get(symbol, 0) + slope
         return AffineCount(self.base + other.base, tuple((s, c) for s, c in slopes.items() if c))
 
     def times(self, factor: int) -> AffineCount:
-        """The count multiplied by a non-negative constant."""
+        """Returns the count multiplied by a non-negative constant."""
         return AffineCount(self.base * factor, tuple((s, c * factor) for s, c in self.slopes))
 
     def no_less(self, other: AffineCount) -> AffineCount:
-        """A count that is no less than either, whatever the symbols are: they are not negative."""
-        one, two = dict(self.slopes), dict(other.slopes)
-        slopes = {symbol: max(one.get(symbol, 0), two.get(symbol, 0)) for symbol in one | two}
+        """Returns a count that is no less than either, as symbols are not negative."""
+        own, others = dict(self.slopes), dict(other.slopes)
+        slopes = {s: max(own.get(s, 0), others.get(s, 0)) for s in own | others}
         base = max(self.base, other.base)
         return AffineCount(base, tuple((s, c) for s, c in slopes.items() if c))
 
     def extreme(self, symbol: Symbol, *, largest: bool) -> AffineCount:
-        """The largest (smallest) value over the symbol's range, affine in the other symbols."""
+        """Returns the largest (smallest) value over a symbol's range, affine in the others."""
         rest = tuple((s, c) for s, c in self.slopes if s is not symbol)
         slope = next((c for s, c in self.slopes if s is symbol), 0)
         result = AffineCount(self.base, rest)
@@ -69,7 +69,7 @@ class AffineCount:
         )
 
     def over_symbols(self, *, largest: bool) -> int | None:
-        """The largest (smallest) value over the ranges of all symbols; None if one has no end."""
+        """Returns the largest (smallest) value over all ranges; None if one has no end."""
         count = self
         while count.slopes:
             symbol, slope = max(count.slopes, key=lambda term: term[0].serial)
@@ -79,8 +79,8 @@ class AffineCount:
         return count.base
 
     def is_more_than(self, number: int) -> bool:
-        """Whether it is more on the whole: in the middle of the counters of loops around, and at
-        the largest value of every other symbol.
+        """Returns whether it is more on the whole: in the middle of the counters of loops around,
+        and at the largest value of every other symbol.
         """
         highest = self
         for symbol, _ in sorted(self.slopes, key=lambda term: -term[0].serial):
@@ -138,22 +138,15 @@ class PathRepeat:
     """``body`` executed at least ``least`` and at most ``count`` times in a row.
 
     Where these differ and barriers are in the body, ``together`` says why all warps of the block
-    execute it equally often: without a reason there is no bound.
+    execute it equally often: without a reason there is no bound. With a ``step`` both numbers grow
+    by it with each iteration of the PathRepeat around (a triangular loop).
     """
 
     count: AffineCount
     least: AffineCount
     body: tuple[PathNode, ...]
     together: Together | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PathGrowing:
-    """``body`` executed ``first + step * i`` times in iteration i of the PathRepeat around it."""
-
-    first: int
-    step: int
-    body: tuple[PathNode, ...]
+    step: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +217,8 @@ class PathChoice:
     branches they leave it and, where several do at one, in which passes. Equal ways of several
     passes are one, so that their order alone does not say it. ``early`` is what lanes execute
     that end here while others go on: with the branch before it the last alternative, or, if it is
-    executed later, at a barrier that the others come to.
+    executed later, at a barrier that the others come to. ``by_parts``: parts of a warp that has
+    diverged for good (:class:`PathParts`) decide each for itself, and each may begin here.
     """
 
     alternatives: tuple[tuple[PathNode, ...], ...]
@@ -232,6 +226,7 @@ class PathChoice:
     if_race_free: bool = False
     taken_in: tuple[tuple[Departure, ...], ...] = ()
     early: tuple[Visit, ...] = ()
+    by_parts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,40 +243,19 @@ class PathEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class PathLate:
-    """What lanes that left a loop execute late: at most ``most`` times one of ``sides``.
+class PathParts:
+    """``least`` to ``most`` times one of ``sides``, each time executed by a part of the warp.
 
-    Each side is what lanes that left alone execute before they meet the others, in any order: when
-    they leave or when the others have come to the meeting.
+    With a ``least`` of 0 a side is what lanes execute that left a loop alone, before they meet the
+    others: when they leave, or when the others have come to the meeting. With 1 it is a loop in
+    which the warp diverges without reconvergence, up to the block where its parts meet again: the
+    first part executes one of the ways through the side, each other one the rest of such a way
+    behind a PathChoice ``by_parts`` in it.
     """
 
     most: int
     sides: tuple[tuple[PathNode, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PathPart:
-    """A visit of ``block`` where a warp may fall apart: a part goes on with one of the sides.
-
-    ``jumps`` is False for a guarded end of threads. Occurs in PathScatter only.
-    """
-
-    block: int
-    first: tuple[PathNode, ...]
-    second: tuple[PathNode, ...]
-    jumps: bool
-
-
-@dataclass(frozen=True, slots=True)
-class PathScatter:
-    """A loop in which a warp falls apart, up to the block where its parts meet again.
-
-    At most ``most`` parts execute it one after the other: the first one of the ways through
-    ``body``, each other one the rest of such a way behind a PathPart in it.
-    """
-
-    most: int
-    body: tuple[PathNode, ...]
+    least: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,11 +264,19 @@ class PathGone:
 
 
 _Leaf = Visit | PathEnd | PathGone
-_Sides = PathUnordered | PathFork | PathPart
-PathNode = (
-    _Leaf | PathRepeat | PathGrowing | PathLoop | _Sides | PathChoice | PathLate | PathScatter
-)
+PathNode = _Leaf | PathRepeat | PathLoop | PathUnordered | PathFork | PathChoice | PathParts
 Path = tuple[PathNode, ...]
+
+
+def chosen_by_parts(
+    block: int, first: Path = (), second: Path = (), *, jumps: bool = True
+) -> PathChoice:
+    """Returns the visit of a branch that each part of a warp takes for itself, and its sides.
+
+    ``jumps`` is False for a guarded end of threads.
+    """
+    ways = (Visit(block, jumps), *first), (Visit(block, taken=False), *second)
+    return PathChoice(ways, by_parts=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,44 +303,35 @@ class BlockPaths:
 
 
 def parts_of(node: PathNode) -> tuple[Path, ...]:
-    """The paths inside of a node, in order."""
+    """Returns the paths inside of a node, in order."""
     match node:
-        case (
-            PathRepeat(body=body)
-            | PathGrowing(body=body)
-            | PathLoop(body=body)
-            | PathScatter(body=body)
-        ):
+        case PathRepeat(body=body) | PathLoop(body=body):
             return (body,)
-        case (
-            PathUnordered(first, second)
-            | PathFork(first=first, second=second)
-            | PathPart(first=first, second=second)
-        ):
+        case PathUnordered(first, second) | PathFork(first=first, second=second):
             return first, second
-        case PathChoice(alternatives) | PathLate(sides=alternatives):
+        case PathChoice(alternatives) | PathParts(sides=alternatives):
             return alternatives
         case Visit() | PathEnd() | PathGone():
             return ()
 
 
 def _with_parts(node: PathNode, parts: tuple[Path, ...]) -> PathNode:
-    """The node with other paths in the place of those inside of it."""
+    """Returns the node with other paths in the place of those inside of it."""
     match node:
-        case PathRepeat() | PathGrowing() | PathLoop() | PathScatter():
+        case PathRepeat() | PathLoop():
             return replace(node, body=parts[0])
-        case PathUnordered() | PathFork() | PathPart():
+        case PathUnordered() | PathFork():
             return replace(node, first=parts[0], second=parts[1])
         case PathChoice():
             return replace(node, alternatives=parts)
-        case PathLate():
+        case PathParts():
             return replace(node, sides=parts)
         case Visit() | PathEnd() | PathGone():
             return node
 
 
 def nodes_in(nodes: Path) -> Iterator[PathNode]:
-    """All nodes of a path, outer before inner. Cost: linear in the tree."""
+    """Yields all nodes of a path, outer before inner. Cost: linear in the tree."""
     for node in nodes:
         yield node
         for part in parts_of(node):
@@ -369,7 +342,7 @@ def close_symbol(nodes: Path, symbol: Symbol, *, growing: bool = False) -> Path:
     """Removes a symbol from all counts below: their extremes over its range take its place.
 
     With ``growing``, ``nodes`` are the iterations that ``symbol`` counts: counts that are affine in
-    it alone become PathGrowing instead, and stay exact.
+    it alone get a step instead, and stay exact.
     """
     growing = growing and not symbol.slopes
     return tuple(_close_node(node, symbol, growing) for node in nodes)
@@ -387,16 +360,17 @@ def _close_node(node: PathNode, symbol: Symbol, growing: bool) -> PathNode:
     if growing and count == least and len(count.slopes) == 1 and inside == node.body:
         (counter, step) = count.slopes[0]
         if counter is symbol:
-            return PathGrowing(count.base, step, node.body)
+            first = AffineCount(count.base)
+            return PathRepeat(first, first, node.body, step=step)
     most, fewest = count.extreme(symbol, largest=True), least.extreme(symbol, largest=False)
     together = node.together
     if count == least and most != fewest:
         together = Together(next(visited_blocks(node.body)), str(count))
-    return PathRepeat(most, fewest, inside, together)
+    return PathRepeat(most, fewest, inside, together, node.step)
 
 
 def at_value(nodes: Path, s: int) -> Path:
-    """The path where the only symbol in its counts has a value. Cost: linear in the tree."""
+    """Returns the path where the only symbol in its counts has a value. Cost: linear."""
 
     def number(count: AffineCount) -> AffineCount:
         return AffineCount(count.base + sum(slope * s for _, slope in count.slopes))
@@ -413,52 +387,52 @@ def at_value(nodes: Path, s: int) -> Path:
 
 
 def is_exact(nodes: Path) -> bool:
-    """Whether all iteration counts below are known exactly."""
+    """Returns whether all iteration counts below are known exactly."""
     return not any(
-        isinstance(node, PathChoice | PathFork | PathEnd | PathLate | PathScatter | PathPart)
+        isinstance(node, PathChoice | PathFork | PathEnd | PathParts)
         or (isinstance(node, PathRepeat) and node.count != node.least)
         for node in nodes_in(nodes)
     )
 
 
 def may_end(nodes: Path) -> bool:
-    """Whether lanes may end for good on the way through. Cost: linear in the tree."""
+    """Returns whether lanes may end for good on the way through. Cost: linear in the tree."""
     return any(isinstance(node, PathEnd | PathGone) for node in nodes_in(nodes))
 
 
 def early_ends(nodes: Path) -> dict[tuple[Visit, ...], int]:
-    """What lanes of a warp execute that end while others go on, and how often a warp may.
+    """Returns what lanes of a warp execute that end while others go on, and how often a warp may.
 
     As often as there are places, and not more than there are lanes but the one that goes on last.
     Cost: linear in the tree.
     """
-    found: dict[tuple[Visit, ...], int] = {}
+    ends: dict[tuple[Visit, ...], int] = {}
     for node in nodes:
-        repeats = isinstance(node, PathRepeat | PathGrowing | PathScatter | PathLate)
-        times = _MOST_EARLY if repeats else 1
+        times = _MOST_EARLY if isinstance(node, PathRepeat | PathParts) else 1
         if isinstance(node, PathChoice) and node.early:
-            found[node.early] = min(found.get(node.early, 0) + 1, _MOST_EARLY)
+            ends[node.early] = min(ends.get(node.early, 0) + 1, _MOST_EARLY)
         for part in parts_of(node):
             for what, count in early_ends(part).items():
-                found[what] = min(found.get(what, 0) + count * times, _MOST_EARLY)
-    return found
+                ends[what] = min(ends.get(what, 0) + count * times, _MOST_EARLY)
+    return ends
 
 
 def grows(nodes: Path) -> bool:
-    """Whether a count depends on the number of the iteration that ``nodes`` are."""
+    """Returns whether a count depends on the number of the iteration that ``nodes`` are."""
     return any(
-        isinstance(node, PathGrowing) or (isinstance(node, PathLoop) and grows(node.body))
+        (isinstance(node, PathRepeat) and node.step != 0)
+        or (isinstance(node, PathLoop) and grows(node.body))
         for node in nodes
     )
 
 
 def visited_blocks(nodes: Path) -> Iterator[int]:
-    """The blocks of a path, each occurrence in the tree once."""
+    """Yields the blocks of a path, each occurrence in the tree once."""
     return (block for block, _ in visits(nodes))
 
 
 def visits(nodes: Path) -> Iterator[tuple[int, bool | None]]:
-    """The blocks of a path with whether it goes on at the target of the branch at their end.
+    """Yields the blocks of a path, and whether their branch is taken.
 
     It is None if it may do either, or does both. Each occurrence in the tree comes once.
     """
@@ -466,7 +440,7 @@ def visits(nodes: Path) -> Iterator[tuple[int, bool | None]]:
         match node:
             case Visit(block, taken):
                 yield block, None if isinstance(following, PathUnordered) else taken
-            case PathFork(block) | PathPart(block):
+            case PathFork(block):
                 yield block, None
             case PathEnd(leave, last):
                 yield from ((visit.block, visit.taken) for visit in (leave, *last))
@@ -475,7 +449,7 @@ def visits(nodes: Path) -> Iterator[tuple[int, bool | None]]:
 
 
 def rests_on_no_races(nodes: Path) -> bool:
-    """Whether warps of a block go together only if the kernel has no data races."""
+    """Returns whether warps of a block go together only if the kernel has no data races."""
     return any(
         (isinstance(node, PathChoice) and node.if_race_free)
         or (
@@ -485,12 +459,12 @@ def rests_on_no_races(nodes: Path) -> bool:
         )
         or any(map(rests_on_no_races, parts_of(node)))
         for node in nodes
-        if not isinstance(node, PathScatter)  # no barrier in it
+        if not (isinstance(node, PathParts) and node.least)  # no barrier in it
     )
 
 
 def largest_bounds(paths: Iterable[Path]) -> dict[int, PathLoop]:
-    """The entry of each loop with the largest bound of all paths; of equal ones the first."""
+    """Returns the first entry of each loop with the largest bound of all paths."""
     most: dict[int, PathLoop] = {}
     for nodes in paths:
         for entry in loop_entries(nodes):
@@ -501,5 +475,5 @@ def largest_bounds(paths: Iterable[Path]) -> dict[int, PathLoop]:
 
 
 def loop_entries(nodes: Path) -> Iterator[PathLoop]:
-    """All loops of a path, outer before inner."""
+    """Yields all loops of a path, outer before inner."""
     return (node for node in nodes_in(nodes) if isinstance(node, PathLoop))

@@ -1,7 +1,7 @@
 """The state of a walk, on which all its parts work, and how it goes back to an earlier one.
 
 The parts are functions of this state, each in the module of its subject; they call each other
-downwards, and walk a piece of the kernel again by :meth:`WalkState.region`.
+downwards, and walk a part of the kernel again by :meth:`WalkState.region`.
 """
 
 from __future__ import annotations
@@ -16,77 +16,29 @@ from ptxwcet.flow.effort import TooMuchEffort
 from ptxwcet.flow.flow_graph import MOST_WALK_STEPS, FlowGraph
 from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.launch import PlacedFacts
-from ptxwcet.flow.shapes.shape import Agreement
 from ptxwcet.flow.values.lane_state import LaneState
 from ptxwcet.flow.values.regions import Symbol
 from ptxwcet.flow.values.value import Cause, CauseKind, Mask, Unknown, Value
-from ptxwcet.flow.walk.open_branch import OpenLoop
-from ptxwcet.flow.walk.path import Counted, Departure, Path, PathNode, PathPart, Visit
-from ptxwcet.flow.walk.standing import Reach, Standing
+from ptxwcet.flow.walk.path import Counted, Departure, Path, PathNode, Visit
+from ptxwcet.flow.walk.reachability import Reach, Reachability
 from ptxwcet.flow.walk.steps import Steps
 from ptxwcet.flow.walk.stops import Infeasible, Refused, Undecided, not_counted
+from ptxwcet.flow.walk.unresolved import OpenLoop
 from ptxwcet.support.records import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Exit:
-    """A way out of a loop: what of the last pass is executed, and where it leaves for where."""
+class RecordedPath:
+    """The ``nodes`` of the sub-path that is being recorded, and what is recorded around it.
 
-    path: Path
-    block: int
-    taken: bool
-    target: int
-
-
-class ExitRecorder:
-    """Records, during one iteration of a user-bounded loop, the paths on which it may be left.
-
-    ``parts``: at its exits the lanes of a warp part for good. ``agreement`` is that of loops inside
-    that are left for outside of this one: who goes these ways alike.
-    """
-
-    def __init__(self, loop: Loop, graph: FlowGraph, *, parts: bool = False) -> None:
-        self.loop = loop
-        self.blocks = frozenset(source for source, _ in loop.exits)
-        self.exits: list[Exit] = []
-        self.agreement = Agreement.BLOCK
-        self.if_race_free = False
-        self._parts = parts
-        self._graph = graph
-
-    def leave_or_stay(
-        self, block: int, taken: int, fallthrough: int | None, out: list[PathNode]
-    ) -> int:
-        """Notes the way out at ``block`` and goes on inside the loop."""
-        leaves_when_taken = taken not in self.loop.body
-        outside = taken if leaves_when_taken else fallthrough
-        inside = fallthrough if leaves_when_taken else taken
-        assert outside is not None
-        assert inside is not None
-        jumps = self._graph.jumps(block)
-        leave: PathNode = Visit(block, taken=jumps and leaves_when_taken)
-        stay: PathNode = Visit(block, taken=jumps and not leaves_when_taken)
-        if self._parts:
-            leave = stay = PathPart(block, (), (), jumps=True)
-        self.exits.append(Exit((*out, leave), block, leaves_when_taken, outside))
-        out.append(stay)
-        return inside
-
-
-class Trail:
-    """The ``nodes`` of the piece that is being recorded, and what is recorded around it.
-
-    A piece is a side of a branch, an iteration, or what a part of a warp executes: it begins with
-    no nodes, and whoever began it puts it where it belongs. ``loops`` are those that the walk
-    stands in, inner ones last. ``exits`` records the ways out of the loop around, if its user's
-    bound asks for them.
+    A sub-path is a side of a branch, an iteration, or what a part of a warp executes: it begins
+    with no nodes, and whoever began it puts it where it belongs. ``loops`` are those that the walk
+    stands in, inner ones last.
     """
 
     def __init__(self) -> None:
         self.nodes: list[PathNode] = []
         self.counted: list[Counted] = []  # in the block that is executed, whose visit comes next
         self.loops: list[OpenLoop] = []
-        self.exits: ExitRecorder | None = None
         # what was recorded before the sides of branches around: those that all lanes of the warp
         # have chosen, and those of some lanes
         self._chosen: list[list[PathNode]] = []
@@ -105,7 +57,7 @@ class Trail:
 
     @property
     def last(self) -> PathNode | None:
-        """What was recorded last in this piece."""
+        """What was recorded last in this sub-path."""
         return self.nodes[-1] if self.nodes else None
 
     @property
@@ -118,31 +70,37 @@ class Trail:
         """How many sides of branches are around that only some lanes of the warp take."""
         return len(self._of_some)
 
+    @property
+    def bounded(self) -> OpenLoop | None:
+        """The loop around whose exits are recorded, unless a side of a branch is between."""
+        if not self.loops:
+            return None
+        opened = self.loops[-1]
+        is_within = (opened.depth, opened.chosen) == (len(self._of_some), len(self._chosen))
+        return opened if is_within and opened.exits is not None else None
+
     @contextmanager
-    def piece(self, exits: ExitRecorder | None = None) -> Iterator[None]:
-        """Begins a piece; the nodes are those of the piece around again behind it."""
-        outer, outer_exits = self.nodes, self.exits
-        self.nodes, self.exits = [], exits
+    def sub_path(self) -> Iterator[None]:
+        """Begins a sub-path; the nodes are those of the one around again behind it."""
+        outer, self.nodes = self.nodes, []
         try:
             yield
         finally:
-            self.nodes, self.exits = outer, outer_exits
+            self.nodes = outer
 
     @contextmanager
-    def side(
-        self, visit: PathNode | None, edge: tuple[int, int], *, chosen: bool
-    ) -> Iterator[None]:
-        """Begins a piece that is a side of a branch, which all lanes have ``chosen`` or some take.
+    def side(self, before: Path, edge: tuple[int, int], *, chosen: bool) -> Iterator[None]:
+        """Begins the sub-path of a side of a branch, which all lanes have ``chosen`` or some take.
 
-        ``visit`` is how the block of the branch is visited, if that is not recorded yet; ``edge``
-        is from where to where the side leads.
+        What is executed ``before`` it is not recorded yet; ``edge`` is from where to where the side
+        leads.
         """
         around = self._chosen if chosen else self._of_some
         if chosen:
             self._sides.append(edge)
-        around.append(self.nodes if visit is None else [*self.nodes, visit])
+        around.append([*self.nodes, *before])
         try:
-            with self.piece():
+            with self.sub_path():
                 yield
         finally:
             around.pop()
@@ -152,12 +110,10 @@ class Trail:
     @contextmanager
     def entry(self, loop: Loop) -> Iterator[None]:
         """Enters a loop, and leaves it behind."""
-        outer, self.exits = self.exits, None
         self.loops.append(OpenLoop(loop, len(self._of_some), len(self._chosen)))
         try:
             yield
         finally:
-            self.exits = outer
             self.loops.pop()
 
     def enter_again(self) -> None:
@@ -166,11 +122,11 @@ class Trail:
         self.loops.append(OpenLoop(loop, len(self._of_some), len(self._chosen)))
 
     def departure(self, block: int, *, taken: bool) -> Departure:
-        """A branch that leaves the loop, by the sides that the warp has chosen before it."""
+        """Returns a branch that leaves the loop, with the sides chosen before it."""
         return (*self._sides[self.loops[-1].chosen :], (block, taken))
 
     def chosen_prefix(self) -> Path:
-        """What the warp has executed in this iteration before the sides that it has chosen."""
+        """Returns what this iteration has executed before the sides that the warp has chosen."""
         return tuple(node for nodes in self._chosen[self.loops[-1].chosen :] for node in nodes)
 
 
@@ -190,14 +146,14 @@ class Snapshot:
     registers: dict[str, Value]
     alive: Mask
     nodes: int
-    standing: Standing
+    reachability: Reachability
     limits: tuple[tuple[Symbol, int | None, dict[Symbol, int]], ...]
     relied: frozenset[int]
     counted: tuple[Counted, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Scattered:
+class Diverged:
     """A loop around in which the lanes of a warp have parted for good, and where the parts meet."""
 
     loop: Loop
@@ -207,11 +163,11 @@ class Scattered:
 class WalkState(ABC):
     """What a walk knows where it stands, each thing with an owner.
 
-    ``state`` has registers and the lanes that are alive, ``standing`` what is known of the lanes of
-    the mask, ``trail`` what was recorded so far and inside of what, ``scattered`` the loops around
-    in which the warp falls apart. ``endings`` counts the open branches so far on whose side all
-    lanes may have ended; it does not go back. ``parameters`` are the symbols of parameters, and
-    what narrows them.
+    ``state`` has registers and the lanes that are alive, ``reachability`` what is known of the
+    lanes of the mask, ``recorded`` what was recorded so far and inside of what, ``diverged`` the
+    loops around in which the warp diverges for good. ``endings`` counts the unresolved branches so
+    far on whose side all lanes may have ended; it does not go back. ``parameters`` are the symbols
+    of parameters, and what refines them.
 
     ``observer``, if there is one, is told of each visit before it: the walk, the block, its lanes.
     """
@@ -224,16 +180,16 @@ class WalkState(ABC):
         self.state = state
         self.facts = facts
         self.steps = Steps(graph)
-        self.trail = Trail()
-        self.standing = Standing()
+        self.recorded = RecordedPath()
+        self.reachability = Reachability()
         self.endings = 0
-        self.scattered: list[Scattered] = []
+        self.diverged: list[Diverged] = []
         # of loops without a closed form so far: their entries, the most iterations of one
-        self.in_vain: dict[int, tuple[int, int]] = {}
+        self.negative_cache: dict[int, tuple[int, int]] = {}
         self.parameters: list[Symbol] = [*state.parameter_symbols]
         self._symbols: list[Symbol] = [s for s in state.index.symbols if s is not None]
         self._proofs = 0  # proofs of closed forms around
-        self._open_branches: set[int] = set()
+        self._unresolved_branches: set[int] = set()
         self._visits = 0
 
     @abstractmethod
@@ -244,6 +200,13 @@ class WalkState(ABC):
 
         Returns where it stands and the lanes that arrived there.
         """
+
+    def arrive(self, block: int, mask: Mask) -> Mask:
+        """Returns the lanes that go on at a block where ``mask`` arrives: those at the exit end."""
+        if block != self.cfg.exit or not mask.any():
+            return mask
+        self.state.alive &= ~mask
+        return mask & False
 
     def count_visit(self, block: int) -> None:
         """Counts a visit of a block. Raises Refused (PW206) if there were too many."""
@@ -263,14 +226,14 @@ class WalkState(ABC):
 
     def check_depth(self, block: int) -> None:
         """Raises Refused (PW206) if too many loops and sides of branches are in each other."""
-        if self.trail.depth > _MOST_SIDES:
+        if self.recorded.depth > _MOST_SIDES:
             raise self.too_long(block)
 
     def too_long(self, block: int) -> Refused:
         """Refuses what takes more than a walk may (PW206)."""
         remedy = "bound the irregular loops of the kernel with --loop-bound"
-        if self.trail.loops:
-            label = self.cfg.name(self.trail.loops[-1].loop.header)
+        if self.recorded.loops:
+            label = self.cfg.name(self.recorded.loops[-1].loop.header)
             remedy = f"bound the loops that it stands in: --loop-bound '{label}=ITERATIONS'"
         return Refused(
             "PW206",
@@ -280,17 +243,17 @@ class WalkState(ABC):
             remedy,
         )
 
-    def note_open(self, block: int, causes: frozenset[Cause]) -> None:
-        """Notes an open branch, or raises Undecided.
+    def note_unresolved(self, block: int, causes: frozenset[Cause]) -> None:
+        """Notes an unresolved branch, or raises Undecided.
 
         A branch is open for good only if it was so in an iteration executed plainly.
 
-        In the proof of a closed form more is unknown: there a new open branch ends the proof.
+        In the proof of a closed form more is unknown: there a new unresolved branch ends the proof.
         """
-        if self._proofs and block not in self._open_branches:
+        if self._proofs and block not in self._unresolved_branches:
             raise Undecided(self.graph.last(block), causes)
-        self._open_branches.add(block)
-        self.graph.work.open_branches.add(block)
+        self._unresolved_branches.add(block)
+        self.graph.work.unresolved_branches.add(block)
 
     @property
     def may_pair(self) -> bool:
@@ -326,7 +289,7 @@ class WalkState(ABC):
         """
         if self._proofs:
             return
-        reach = reach or self.standing.reach
+        reach = reach or self.reachability.reach
         if loop is not None and reach is not Reach.PERHAPS:
             self.graph.work.relied.add(loop)
         match reach:
@@ -338,13 +301,15 @@ class WalkState(ABC):
                 pass
 
     def may_meet(self, meeting: int | None) -> TypeGuard[int]:
-        """Whether lanes may leave the loop here for ``meeting`` and stay in the loops around it."""
-        *around, innermost = self.trail.loops
-        if meeting is None or self.trail.sides_of_some != innermost.depth:
+        """Returns whether lanes may leave the loop here for ``meeting`` and stay in the loops
+        around it.
+        """
+        *around, innermost = self.recorded.loops
+        if meeting is None or self.recorded.sides_of_some != innermost.depth:
             return False
         return all(meeting in opened.loop.body for opened in around)
 
-    def forget(self, loop: Loop, blocks: Collection[int] | None = None) -> None:
+    def havoc(self, loop: Loop, blocks: Collection[int] | None = None) -> None:
         """Makes everything that the loop may change unknown, or what ``blocks`` behind it may."""
         cause = Unknown(self.cause_of(loop))
         for block in loop.body if blocks is None else blocks:
@@ -355,17 +320,17 @@ class WalkState(ABC):
                             self.state.registers[name] = cause
 
     def cause_of(self, loop: Loop) -> frozenset[Cause]:
-        """Why what the loop may change is not known behind it."""
+        """Returns why what the loop may change is not known behind it."""
         return frozenset({Cause(CauseKind.LOOP, self.cfg.name(loop.header))})
 
     def snapshot(self) -> Snapshot:
-        """The state as it is now. Cost: linear in registers and symbols."""
+        """Returns the state as it is now. Cost: linear in registers and symbols."""
         limits = tuple((s, s.count, s.slopes) for s in self._symbols)
         registers, alive = dict(self.state.registers), self.state.alive.copy()
         relied = frozenset(self.graph.work.relied)
-        counted = tuple(self.trail.counted)
-        nodes = len(self.trail.nodes)
-        return Snapshot(registers, alive, nodes, self.standing, limits, relied, counted)
+        counted = tuple(self.recorded.counted)
+        nodes = len(self.recorded.nodes)
+        return Snapshot(registers, alive, nodes, self.reachability, limits, relied, counted)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Undoes everything since the snapshot."""
@@ -378,6 +343,6 @@ class WalkState(ABC):
         """Goes on from there another way; what was required of symbols stays required."""
         self.state.registers = dict(snapshot.registers)
         self.state.alive = snapshot.alive.copy()
-        del self.trail.nodes[snapshot.nodes :]
-        self.trail.counted[:] = snapshot.counted
-        self.standing = snapshot.standing
+        del self.recorded.nodes[snapshot.nodes :]
+        self.recorded.counted[:] = snapshot.counted
+        self.reachability = snapshot.reachability

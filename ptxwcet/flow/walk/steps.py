@@ -64,7 +64,7 @@ class Steps:
         self._of = graph.work.of_launch[_Compiled]
 
     def of(self, block: int) -> tuple[Step, ...]:
-        """The steps of a block, its branch excepted. Cost: linear in the block, once."""
+        """Returns the steps of a block, its branch excepted. Cost: linear in the block, once."""
         steps = self._of.get(block)
         if steps is None:
             bounds = self._graph.cfg.blocks[block]
@@ -78,7 +78,9 @@ class Steps:
         return steps
 
     def have_barrier(self, nodes: Path) -> bool:
-        """Whether a path visits a block with a barrier. Cost: linear in the path, if there are."""
+        """Returns whether a path visits a block with a barrier. Cost: linear in the path, if there
+        are.
+        """
         return bool(self._graph.cfg.barriers) and any(
             step.instruction.control in AT_BARRIERS
             for block in set(visited_blocks(nodes))
@@ -118,17 +120,17 @@ class Steps:
         if is_election(instruction):
             cause = Cause(CauseKind.OPERATION, instruction.mnemonic, index)
             return election_transfer(instruction, cause)
-        known = self._graph.loaded.get(index)
-        if known is not None:
-            return array_transfer(instruction, index, known, self._graph.kernel.registers)
+        array = self._graph.loaded.get(index)
+        if array is not None:
+            return array_transfer(instruction, index, array, self._graph.kernel.registers)
         compiled = self._graph.work.of_graph[_Transfers]
         if index not in compiled:
             compiled[index] = compile_transfer(instruction, index, self._graph.kernel.registers)
         return compiled[index]
 
     def _are_whole(self, mnemonic: str) -> bool:
-        """Whether whole warps execute all instructions of this mnemonic: lanes that have parted may
-        wait for one another at different ones. Cost: linear in the kernel.
+        """Returns whether whole warps execute all instructions of this mnemonic: lanes that have
+        parted may wait for one another at different ones. Cost: linear in the kernel.
         """
         return not any(
             instruction.guard is not None or self._graph.agreements.part_at(index)

@@ -1,8 +1,8 @@
 """What ends a walk before it has a path: groups to be walked apart, open decisions, refusals.
 
 :class:`SplitWarps` and :class:`~ptxwcet.flow.values.regions.SplitRequest` restart it on less,
-:class:`FallsApart` goes back to a loop around, :class:`Infeasible` to the branch around whose other
-side remains; the others are the walk's answer.
+:class:`DivergesForGood` goes back to a loop around, :class:`Infeasible` to the branch around whose
+other side remains; the others are the walk's answer.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Undecided(Exception):
         self.reason = reason
 
 
-class FallsApart(Exception):
+class DivergesForGood(Exception):
     """Parts of a warp go through the rest of ``loop`` one after the other."""
 
     def __init__(self, loop: Loop, block: int, causes: frozenset[Cause]) -> None:

@@ -65,7 +65,7 @@ def variant_of(walk: WalkState, loop: Loop, mask: Mask) -> Proven | None:
     before = effort.visited
     found = _variant_of(walk, loop, mask)
     steps = (effort.visited - before) // _VISITED_IN_A_STEP
-    with walk.trail.entry(loop):  # of too many, the refusal names the loop
+    with walk.recorded.entry(loop):  # of too many, the refusal names the loop
         walk.spend(steps, walk.cfg.blocks[loop.header].start)
     return found
 
@@ -88,7 +88,7 @@ def _variant_of(walk: WalkState, loop: Loop, mask: Mask) -> Proven | None:
     state = entry_values.summary(names, search)
     at_entry = partial(search.bounds, entry_values)
     proven = _remembered(walk, search, entry_values, (loop.id, 0, state), at_entry)
-    goes_on = any(opened.loop.id == loop.id for opened in walk.trail.loops)
+    goes_on = any(opened.loop.id == loop.id for opened in walk.recorded.loops)
     if goes_on or not search.ways:
         return proven  # lanes that go on in a loop do not come from before it
     if proven is None:

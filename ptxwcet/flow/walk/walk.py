@@ -12,8 +12,9 @@ plain iterations.
 
 The state of a walk and the ways back are in :mod:`~ptxwcet.flow.walk.state`, what ends a walk in
 :mod:`~ptxwcet.flow.walk.stops`. :mod:`~ptxwcet.flow.walk.branches` decides which way a branch goes,
-:mod:`~ptxwcet.flow.walk.open_branches` walks those that are open, side by side
-(:mod:`~ptxwcet.flow.walk.sides`), :mod:`~ptxwcet.flow.walk.switches` indexed ones.
+:mod:`~ptxwcet.flow.walk.alternatives` walks the ways on from those that are unresolved, from
+indexed ones (:mod:`~ptxwcet.flow.walk.switches`) and from loops that are left for several places
+(:mod:`~ptxwcet.flow.walk.bounded`); at :mod:`~ptxwcet.flow.walk.exits` lanes leave others behind.
 :mod:`~ptxwcet.flow.walk.loops` enters a loop, whose iterations :mod:`~ptxwcet.flow.walk.analysed`
 finds with :mod:`~ptxwcet.flow.walk.closed_forms`, or the user bounds
 (:mod:`~ptxwcet.flow.walk.bounded`).
@@ -31,7 +32,7 @@ from ptxwcet.flow.values.value import CauseKind, Known, Mask
 from ptxwcet.flow.walk.branches import walk_branch
 from ptxwcet.flow.walk.guards import evaluate, guard_lanes, outcomes
 from ptxwcet.flow.walk.loops import walk_loop
-from ptxwcet.flow.walk.path import Path, PathLate, Visit, close_symbol, early_ends
+from ptxwcet.flow.walk.path import Path, PathParts, Visit, close_symbol, early_ends
 from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.flow.walk.steps import Step
 from ptxwcet.flow.walk.stops import Refused, SplitWarps, Undecided, aborted, not_counted
@@ -64,7 +65,7 @@ def _call_refusal(walk: WalkState, step: Step) -> Refused:
     cycle = walk.graph.kernel.recursions.get(step.index)
     if cycle is not None:
         names = readable_names(cycle)
-        shown = " -> ".join(names[one] for one in cycle)
+        shown = " -> ".join(names[function] for function in cycle)
         return Refused(
             "PW220",
             step.index,
@@ -85,8 +86,8 @@ def _call_refusal(walk: WalkState, step: Step) -> Refused:
 def _check_barrier(walk: WalkState, step: Step, mask: Mask) -> None:
     instruction = step.instruction
     lanes = guard_lanes(walk, step.index, step.guard, mask)
-    if walk.standing.apart:
-        block, causes = walk.standing.apart[-1]
+    if walk.reachability.apart:
+        block, causes = walk.reachability.apart[-1]
         index = walk.graph.last(block)
         if any(cause.kind in (CauseKind.PARAMETER, CauseKind.LAUNCH) for cause in causes):
             raise Undecided(index, causes)
@@ -136,7 +137,9 @@ def _apart(step: Step, reached: str) -> str:
 
 
 def _check_participants(walk: WalkState, step: Step, words: list[str]) -> None:
-    """How many take part in the barrier, and which one it is, must be one number for all lanes."""
+    """Checks that how many take part in the barrier, and which one it is, is one number for all
+    lanes.
+    """
     operands = step.instruction.operands[1:-1] if "red" in words else step.instruction.operands
     for operand, what in zip(operands, ("number", "number of threads"), strict=False):
         if isinstance(operand, Immediate):
@@ -158,16 +161,16 @@ class Walk(WalkState):
     """One walk over the kernel for a group of warps; ``run`` gives the path."""
 
     def run(self, symbolic: str | None = None) -> Path:
-        """The path from entry to exit. Raises SplitWarps, SplitRequest, Undecided, Refused.
+        """Walks from entry to exit. Raises SplitWarps, SplitRequest, Undecided, Refused.
 
         Counts may depend on the parameter ``symbolic``, not on others.
         """
         block, mask = self.region(self.cfg.entry, self.state.alive.copy(), None, None)
         assert block == self.cfg.exit or not mask.any()
-        path: Path = tuple(self.trail.nodes)
+        path: Path = tuple(self.recorded.nodes)
         early = early_ends(path)
         if early:  # or late, if it is not where the others end
-            path += (PathLate(sum(early.values()), tuple(early)),)
+            path += (PathParts(sum(early.values()), tuple(early)),)
         for symbol in self.parameters:
             if symbol.name != symbolic:
                 path = close_symbol(path, symbol)
@@ -189,10 +192,7 @@ class Walk(WalkState):
             else:
                 block, mask = self._block(block, mask)
             first = False
-        if block == self.cfg.exit and np.count_nonzero(mask):
-            self.state.alive &= ~mask
-            mask = np.zeros_like(mask)
-        return block, mask
+        return block, self.arrive(block, mask)
 
     def _entered(self, block: BlockId, stop: int | None) -> Loop | None:
         """Returns the loop that begins at a block, if one does, or the part of it that lanes repeat
@@ -202,7 +202,7 @@ class Walk(WalkState):
         loop = self.graph.forest.loop_at(block)
         if loop is None:
             return None
-        around = [opened.loop for opened in self.trail.loops if opened.loop.id == loop.id]
+        around = [opened.loop for opened in self.recorded.loops if opened.loop.id == loop.id]
         if not around or stop not in around[-1].body:
             return loop
         part = self.graph.rounds_before(around[-1], stop)
@@ -210,8 +210,8 @@ class Walk(WalkState):
 
     def _block(self, block: int, mask: Mask) -> tuple[int, Mask]:
         state = self.state
-        if self.trail.counted:
-            raise not_counted(self.trail.counted[0].index)
+        if self.recorded.counted:
+            raise not_counted(self.recorded.counted[0].index)
         self.count_visit(block)
         if WalkState.observer is not None:
             WalkState.observer(self, block, mask)
@@ -223,7 +223,7 @@ class Walk(WalkState):
                 continue
             if step.instruction.control in ENDINGS:
                 sure, unsure, _ = outcomes(self, step.guard, mask)
-                if self.standing.are_here and not unsure.any():
+                if self.reachability.mask_is_exact and not unsure.any():
                     return self._leave(block, step, sure, mask)
                 continue
             if step.is_checked:
@@ -238,12 +238,12 @@ class Walk(WalkState):
         )
         if taken is None:
             assert fallthrough is not None
-            self.trail.add(Visit(block, taken=False))
+            self.recorded.add(Visit(block, taken=False))
             return fallthrough, mask
         return walk_branch(self, block, mask, taken, fallthrough)
 
     def _leave(self, block: int, step: Step, left: Mask, mask: Mask) -> tuple[int, Mask]:
-        self.trail.add(Visit(block, taken=False))
+        self.recorded.add(Visit(block, taken=False))
         self.state.alive &= ~left
         rest = mask & ~left
         if not rest.any():

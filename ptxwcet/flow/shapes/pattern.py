@@ -1,24 +1,26 @@
-"""Patterns: the contents of a register in the lanes of warps, up to a warp-uniform number.
+"""Patterns: what a register holds in the lanes of warps, up to a number that each warp shares.
 
 In thread ``t`` of a block a value with a pattern is ``u + offsets[t]`` modulo ``2**width``, where
 ``u`` is a multiple of ``2**align`` and the same in all lanes of a warp that execute an instruction
-together; it may differ between warps and executions. ``align`` of :data:`KNOWN` means that ``u`` is
-0. A register has a few patterns, one of which is true of each warp, or none.
+together, whatever it is the next time; ``agreement`` says whether the warps of the block share it,
+too. ``align`` of :data:`KNOWN` says that ``u`` is 0. A register has a few patterns of which one is
+true of each warp, or none.
 
-A number that is read in more bits than it has (an index of 32 bits in an address of 64) wraps at
-one place: lanes after it are off by a multiple of ``2**16``. This place is a *cut*; cuts that
-cannot be excluded are counted: each may part the lanes in two. ``phase`` is its position, if known:
-lanes from an address that is ``phase`` modulo 128 on have wrapped, those below have not. ``pure``:
-there is one cut at most, and the lanes are in the order of their offsets, whose differences are
-true integers. ``span`` are the least and the largest number that a lane may hold, read with sign,
-if known: values in between do not wrap.
+A number that is read in more bits than it has (an index of 32 bits in an address of 64) goes round
+at one place: lanes behind it are off by a multiple of ``2**16``. That is a *cut*; where it is not
+excluded it is counted: each may part the lanes in two. ``phase`` is where it lies, if that is
+known: lanes from an address that is ``phase`` modulo 128 on have gone round, those below have not.
+``pure``: there is one cut at most, and the lanes are in the order of their offsets, whose
+differences are true integers. ``span`` are the least and the largest number that a lane may hold,
+read with sign, where that is known: what stays in between does not go round.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, replace
-from functools import cached_property, lru_cache
+from enum import IntEnum
+from functools import cache, cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -39,12 +41,20 @@ _MOST_CONSTANTS = 3
 Lanes = NDArray[np.int64]
 
 
+class Agreement(IntEnum):
+    """Who has the same value, or goes the same way."""
+
+    NONE = 0
+    WARP = 1
+    BLOCK = 2
+
+
 @dataclass(frozen=True, eq=False)
 class Pattern:
     """``u + offsets``; see the module docstring. ``offsets`` is one number or one a thread.
 
-    ``width``: this is the canonical form for words of that many bits (:func:`normal`); 0 if it is
-    not known to be canonical.
+    ``width``: this is the canonical form for words of so many bits (:func:`normal`); 0 if that has
+    not been seen to.
     """
 
     offsets: Number
@@ -53,12 +63,18 @@ class Pattern:
     phase: int | None = 0
     pure: bool = True
     span: tuple[int, int] | None = None
+    agreement: Agreement = Agreement.WARP
     width: int = field(default=0, init=False)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the number of each thread is known."""
+        return self.align == KNOWN and not self.cuts
 
     @property
     def interval(self) -> tuple[int, int] | None:
         """Least and largest number of any lane, read with sign; None if they are not known."""
-        if self.align < KNOWN or self.cuts:
+        if not self.is_known:
             return self.span
         if isinstance(self.offsets, int):
             return self.offsets, self.offsets
@@ -67,32 +83,38 @@ class Pattern:
     @property
     def constant(self) -> int | None:
         """The number that all threads of the block hold; None if that is not known."""
-        known = self.align == KNOWN and not self.cuts
-        return self.offsets if known and isinstance(self.offsets, int) else None
+        return self.offsets if self.is_known and isinstance(self.offsets, int) else None
 
     @property
     def is_uniform(self) -> bool:
-        """True if the lanes of each warp hold one number."""
+        """Whether the lanes of each warp hold one number."""
         if self.cuts:
             return False
         return isinstance(self.offsets, int) or not steps(self.offsets).any()
 
     @property
+    def uniform(self) -> Agreement:
+        """Who holds one number."""
+        if not self.is_uniform:
+            return Agreement.NONE
+        return self.agreement if isinstance(self.offsets, int) else Agreement.WARP
+
+    @property
     def key(self) -> tuple[object, ...]:
-        """A key for comparison: equal for equal patterns."""
+        """A key for comparison: equal for patterns that say the same."""
         offsets = self.offsets
         lanes = offsets if isinstance(offsets, int) else offsets.tobytes()
-        return lanes, self.align, self.cuts, self.phase, self.pure, self.span
+        return lanes, self.align, self.cuts, self.phase, self.pure, self.span, self.agreement
 
     def same(self, other: Pattern) -> bool:
-        """Returns whether both are equal."""
+        """Whether both say the same."""
         return self is other or (
             self.align == other.align and self.span == other.span and self.key == other.key
         )
 
     def differences(self, width: int) -> bytes:
-        """Returns how the lanes of warps differ from the first one of theirs in words of ``width``
-        bits, to be compared.
+        """How the lanes of warps differ from the first one of theirs in words of ``width`` bits, to
+        be compared.
         """
         if isinstance(self.offsets, int):
             return b""
@@ -112,50 +134,86 @@ class Pattern:
 Patterns = tuple[Pattern, ...]
 """One of these is true of each warp."""
 Value = Patterns | None
-"""The patterns of a register; None: unknown."""
+"""What is known of a register; None: nothing."""
+Join = Callable[[Value, Value, int], Value]
+"""Gives what is known of a register of so many bits that holds one or the other value."""
 
 
+@lru_cache(maxsize=4096)
 def constant(value: int) -> Pattern:
     """Returns the pattern of a number that all threads hold."""
-    return Pattern(value)
+    return Pattern(value, agreement=Agreement.BLOCK)
 
 
 @lru_cache(maxsize=4096)
 def known_number(value: int, width: int) -> Pattern:
-    """Returns the canonical pattern of a number in all threads; equal numbers share one object."""
-    return normal(Pattern(value), width)
+    """The canonical pattern of a number of ``width`` bits in all threads; equal ones are one."""
+    return normal(constant(value), width)
 
 
 def uniform(align: int = 0, span: tuple[int, int] | None = None) -> Pattern:
-    """Returns the pattern of some number that all lanes of a warp share."""
+    """The pattern of some number that all lanes of a warp share."""
     return Pattern(0, align, span=span)
 
 
+@cache
+def alike(agreement: Agreement) -> Value:
+    """Returns the value of a register in which all who agree hold one number."""
+    return (Pattern(0, 0, agreement=agreement),) if agreement else None
+
+
+def agreement_on(*values: Value) -> Agreement:
+    """Returns who holds one number in each of some registers."""
+    found = Agreement.BLOCK
+    for value in values:
+        if value is None:
+            return Agreement.NONE
+        if len(value) > 1:  # each warp may hold another one
+            found = min(found, Agreement.WARP)
+        found = min([found, *(pattern.uniform for pattern in value)])
+    return found
+
+
+def number_of(value: Value) -> int | None:
+    """Returns the number that all threads hold in a register; None if that is not known."""
+    return value[0].constant if value is not None and len(value) == 1 else None
+
+
+def limited(value: Value, limit: Agreement, width: int) -> Value:
+    """Returns a value on whose unknown part at most ``limit`` agree."""
+    if value is None or limit is Agreement.NONE:
+        return None
+    if all(pattern.agreement <= limit or pattern.is_known for pattern in value):
+        return value
+    narrower = (replace(pattern, agreement=min(pattern.agreement, limit)) for pattern in value)
+    return tuple(normal(pattern, width) for pattern in narrower)
+
+
 def rows(lanes: NDArray[Any]) -> NDArray[Any]:
-    """Returns the lanes as a matrix with a row for each warp."""
+    """The lanes as a matrix with a row for each warp."""
     return lanes.reshape(-1, WARP_SIZE)
 
 
 def per_warp(row: Lanes) -> Lanes:
-    """Returns the number of each warp, repeated for each of its lanes."""
+    """The number of each warp, repeated for each of its lanes."""
     return np.repeat(row, WARP_SIZE)
 
 
 def steps(offsets: Lanes) -> Lanes:
-    """Returns how each lane differs from the first one of its warp."""
+    """How each lane differs from the first one of its warp."""
     lanes = rows(offsets)
     difference: Lanes = lanes - lanes[:, :1]
     return difference
 
 
 def trailing_zeros(number: Number) -> int:
-    """Returns the largest ``n`` such that ``2**n`` divides all numbers; KNOWN if all are 0."""
+    """The largest ``n`` of which ``2**n`` divides all these numbers; KNOWN if all are 0."""
     bits = number if isinstance(number, int) else int(np.bitwise_or.reduce(number, axis=None))
     return (bits & -bits).bit_length() - 1 if bits else KNOWN
 
 
 def normal(pattern: Pattern, width: int) -> Pattern:
-    """Returns the canonical form of a pattern of words of ``width`` bits."""
+    """The canonical form of a pattern of words of ``width`` bits."""
     if pattern.width == width:
         return pattern
     found = _normal(pattern, width)
@@ -166,6 +224,9 @@ def normal(pattern: Pattern, width: int) -> Pattern:
 def _normal(pattern: Pattern, width: int) -> Pattern:
     offsets, align = wrap(pattern.offsets, width), pattern.align
     align = KNOWN if align >= width else align
+    agreement = pattern.agreement
+    if not isinstance(offsets, int) and len(offsets) > WARP_SIZE:
+        agreement = Agreement.WARP  # what lanes have in common is another number for each warp
     if align < KNOWN:
         if isinstance(offsets, int):
             offsets = wrap(offsets % (1 << align), width)
@@ -175,24 +236,28 @@ def _normal(pattern: Pattern, width: int) -> Pattern:
                 offsets = wrap(offsets - per_warp(above), width)
     if not isinstance(offsets, int) and offsets[0] == offsets[-1]:
         offsets = int(offsets[0]) if bool((offsets == offsets[0]).all()) else offsets
+    is_of_one_warp = isinstance(offsets, int) or len(offsets) == WARP_SIZE
+    if align == KNOWN and not pattern.cuts and is_of_one_warp:
+        agreement = Agreement.BLOCK
     span = None if align == KNOWN and not pattern.cuts else _fitting(pattern.span, width)
     if not pattern.cuts:
-        return Pattern(offsets, align, span=span)
+        return Pattern(offsets, align, span=span, agreement=agreement)
     pure = pattern.pure and width >= KNOWN
-    return replace(pattern, offsets=offsets, align=align, pure=pure, span=span)
+    return replace(pattern, offsets=offsets, align=align, pure=pure, span=span, agreement=agreement)
 
 
 def _fitting(span: tuple[int, int] | None, width: int) -> tuple[int, int] | None:
-    """Returns the span if signed numbers of ``width`` bits have room for it, else None."""
-    half = 1 << width - 1
-    return span if span is not None and -half <= span[0] and span[1] < half else None
+    """The span if it is part of the signed numbers of ``width`` bits, else None."""
+    whole = -(1 << width - 1), (1 << width - 1) - 1
+    is_part = span is not None and span != whole and whole[0] <= span[0] and span[1] <= whole[1]
+    return span if is_part else None
 
 
 def join(left: Pattern, right: Pattern, width: int) -> Pattern | None:
-    """Returns a pattern that is true of a warp wherever one of the two is; None if there is none.
+    """A pattern that is true of a warp wherever one of the two is; None if there is none.
 
-    The span is ``left``'s if it contains the other's, else unknown: otherwise the numbers of a loop
-    would not reach a fixpoint.
+    The span is that of ``left`` if the other lies in it, else unknown: numbers that a loop
+    changes would not come to an end.
     """
     if left.differences(width) != right.differences(width):
         return None
@@ -201,8 +266,9 @@ def join(left: Pattern, right: Pattern, width: int) -> Pattern | None:
     cuts = max(left.cuts, right.cuts)
     phases = {each.phase for each in (left, right) if each.cuts}
     phase = phases.pop() if len(phases) == 1 else None if phases else 0
-    pure = left.pure and right.pure
-    return normal(Pattern(left.offsets, align, cuts, phase, pure, _outer(left, right)), width)
+    pure, agreement = left.pure and right.pure, min(left.agreement, right.agreement)
+    span = _outer(left, right)
+    return normal(Pattern(left.offsets, align, cuts, phase, pure, span, agreement), width)
 
 
 def _outer(left: Pattern, right: Pattern) -> tuple[int, int] | None:
@@ -213,7 +279,7 @@ def _outer(left: Pattern, right: Pattern) -> tuple[int, int] | None:
 
 
 def hull(patterns: Patterns, width: int) -> Patterns:
-    """Returns the patterns, with all uniform ones joined to one."""
+    """The patterns, with all uniform ones joined to one."""
     alike = [pattern for pattern in patterns if pattern.is_uniform]
     if len(alike) < 2:
         return patterns
@@ -225,11 +291,24 @@ def hull(patterns: Patterns, width: int) -> Patterns:
     return (both, *(pattern for pattern in patterns if not pattern.is_uniform))
 
 
-def joined(old: Value, new: Value, width: int) -> Value:
-    """Joins the values of a register that holds one or the other.
+def one_pattern(old: Value, new: Value, width: int) -> Value:
+    """Returns the one pattern that is true of what one or the other value is true of."""
+    if old is None or new is None:
+        return None
+    pattern: Pattern | None = None
+    for other in (*old, *new):
+        pattern = other if pattern is None else join(pattern, other, width)
+        if pattern is None:
+            return None
+    assert pattern is not None
+    return old if old and pattern.same(old[0]) else (pattern,)
 
-    Some numbers that all threads hold are kept separate: a few, and more if each is at least twice
-    the previous one, as in a counter that is doubled or halved.
+
+def joined(old: Value, new: Value, width: int) -> Value:
+    """What is known of a register that holds one or the other.
+
+    Some numbers are kept apart that all threads hold: a few, and more if each is at least twice the
+    one before, as those of a counter that is doubled or halved.
     """
     if old is None or new is None:
         return None
@@ -260,10 +339,10 @@ def _with(patterns: list[Pattern], new: Pattern, width: int) -> list[Pattern]:
     if any(map(new.same, patterns)):
         return patterns
     if new.constant is not None:
-        numbers = [pattern.constant for pattern in patterns if pattern.constant is not None]
+        numbers = [one.constant for one in patterns if one.constant is not None]
         if numbers and not _are_few([*numbers, new.constant], width):
             merged = hull((*(one for one in patterns if one.constant is not None), new), width)
-            rest = [pattern for pattern in patterns if pattern.constant is None]
+            rest = [one for one in patterns if one.constant is None]
             for pattern in merged:
                 rest = _with(rest, pattern, width)
             return rest

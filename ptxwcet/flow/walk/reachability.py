@@ -9,14 +9,14 @@ from ptxwcet.flow.values.value import Cause
 from ptxwcet.support.records import dataclass
 
 Partings = tuple[tuple[int, frozenset[Cause]], ...]
-"""Blocks whose branches are open, each with the reasons."""
+"""Blocks whose branches are unresolved, each with the reasons."""
 
 
 class Reach(Enum):
     """Which runs come to where the walk stands, with at least one lane of its mask.
 
     ``ALWAYS``: all that the facts allow; ``ON_SIDE``: those that take the side of the innermost
-    open branch around; ``PERHAPS``: it is not known which.
+    unresolved branch around; ``PERHAPS``: it is not known which.
     """
 
     ALWAYS = "always"
@@ -25,12 +25,12 @@ class Reach(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Reachability:
     """What is known of the lanes of the mask, and of others that wait elsewhere.
 
     ``is_exact``: the masks are those of the run, else a warp may have fewer lanes. ``has_gone``:
-    lanes may have ended for good, so that the masks are no more exact. ``apart``: open branches
-    around whose other lanes may wait elsewhere, and why they are open.
+    lanes may have ended for good, so that the masks are no more exact. ``apart``: unresolved
+    branches around whose other lanes may wait elsewhere, and why they are unresolved.
     """
 
     is_exact: bool = True
@@ -39,31 +39,31 @@ class Standing:
     apart: Partings = ()
 
     @property
-    def are_here(self) -> bool:
+    def mask_is_exact(self) -> bool:
         """Whether exactly the lanes of the mask are here."""
         return self.is_exact and not self.has_gone
 
-    def exact_if(self, still: bool) -> Standing:
-        """This standing; its masks remain those of the run only if they are ``still``."""
+    def exact_if(self, still: bool) -> Reachability:
+        """This reachability; its masks remain those of the run only if they are ``still``."""
         return self if still or not self.is_exact else replace(self, is_exact=False)
 
-    def reached(self, reach: Reach) -> Standing:
-        """This standing in the runs that ``reach`` describes."""
+    def reached(self, reach: Reach) -> Reachability:
+        """This reachability in the runs that ``reach`` describes."""
         return self if reach is self.reach else replace(self, reach=reach)
 
-    def parted(self, block: int, causes: frozenset[Cause]) -> Standing:
-        """This standing after an open branch, since which lanes may wait elsewhere."""
+    def parted(self, block: int, causes: frozenset[Cause]) -> Reachability:
+        """This reachability after an unresolved branch, since which lanes may wait elsewhere."""
         return replace(self, apart=(*self.apart, (block, causes)))
 
-    def parted_once(self, block: int, causes: frozenset[Cause]) -> Standing:
-        """As ``parted``, but nothing changes if lanes have parted at that branch before."""
+    def parted_once(self, block: int, causes: frozenset[Cause]) -> Reachability:
+        """Returns :meth:`parted`, or this one if lanes have parted there before."""
         return self if (block, causes) in self.apart else self.parted(block, causes)
 
-    def gone(self) -> Standing:
-        """This standing after an open branch at which lanes may have ended."""
+    def gone(self) -> Reachability:
+        """This reachability after an unresolved branch at which lanes may have ended."""
         return self if self.has_gone else replace(self, has_gone=True)
 
-    def gone_as(self, *others: Standing) -> Standing:
-        """This standing, with the lanes that may have ended in any of others."""
+    def gone_as(self, *others: Reachability) -> Reachability:
+        """This reachability, with the lanes that may have ended in any of others."""
         has_gone = any(other.has_gone for other in others)
         return self if has_gone is self.has_gone else replace(self, has_gone=has_gone)

@@ -85,9 +85,7 @@ class Command(click.Command):
         finally:
             set_manner(Manner())
             tell_first_use(None)
-        if (
-            output is not None and report is not None
-        ):  # an empty one too, so that no older bound stays
+        if output is not None and report is not None:  # an empty one too: it replaces an old one
             write_text(output, "".join(report), "PW233")
         return code
 

@@ -1,7 +1,6 @@
 """Every command: its heading in ``--help``, its module, and its summary.
 
-A command of two words belongs to the command of the first: ``validate FILE`` and ``validate
-attack``.
+A command of two words belongs to that of the first: ``validate FILE`` and ``validate attack``.
 """
 
 from __future__ import annotations
@@ -116,8 +115,7 @@ class CommandTree(click.Group):
         return name, command, rest
 
     def refuse_misspelt(self, ctx: click.Context, word: str, otherwise: str = "") -> None:
-        """Raises click.UsageError for a word that resembles the name of a command, and not of a
-        file.
+        """Raises click.UsageError for a word that resembles a command's name, and not a file's.
 
         Without such a name it raises only if there is a remedy ``otherwise``.
         """

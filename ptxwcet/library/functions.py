@@ -90,8 +90,7 @@ def bound(source: object, **given: Unpack[BoundArguments]) -> Bound:
 
 @checked
 def analyse(source: object, **given: Unpack[BoundArguments]) -> Analysis:
-    """Bounds each kernel of a source, or gives the reason for its refusal; arguments as of
-    ``bound``.
+    """Bounds each kernel of a source, or refuses it with the reason; arguments as of ``bound``.
 
     Raises PtxwcetError for input that concerns no single kernel.
     """
@@ -191,8 +190,7 @@ def run(
 
 @checked
 def cfg(source: object, **given: Unpack[PlaceArguments]) -> Cfg:
-    """Returns the control-flow graph of a kernel, calls inlined, with its blocks' costs on a
-    machine.
+    """Returns the control-flow graph of a kernel, calls inlined, with its blocks' costs.
 
     ``kernel`` may be a device function, ``source`` machine code (a ``.cubin``). With a launch
     (arguments as of ``bound``) pictures show the classes of branches and the bounds of loops.

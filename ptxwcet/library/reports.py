@@ -133,8 +133,7 @@ def annotate(
     at: str | Sequence[str] = (),
     **given: Unpack[GridArguments],
 ) -> Shown[AnnotationReport]:
-    """Returns the code of kernels with the cycles that each line pays of their bounds, and the
-    cause.
+    """Returns the code of kernels with the cycles of their bounds by line, and the causes.
 
     The report of ``ptxwcet annotate``: the code is CUDA source if available, unless ``ptx`` is
     requested. ``at``: only these parts, ``"kernel.cu:20-35"`` or a marked region, with their sums
@@ -156,8 +155,7 @@ def annotate(
 
 @checked
 def ports(source: object, **given: Unpack[GridArguments]) -> Shown[PortsReport]:
-    """Returns the load of the units by an iteration of each loop, and its critical chain of
-    results.
+    """Returns the load of the units by an iteration of each loop, and its critical chain.
 
     The report of ``ptxwcet annotate ports``: figures of one warp, which are not bounds. ``kernels``
     has a row for each, ``loops`` in it a row for each loop, ``instructions`` in that the cycles at

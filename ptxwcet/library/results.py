@@ -264,9 +264,7 @@ class Bound(Compared):
 
     @property
     def residency(self) -> Residency | None:
-        """The number of blocks on an SM, its limit, and occupancy in per cent; None without a
-        launch.
-        """
+        """The number of blocks on an SM, its limit, and occupancy in per cent, or None."""
         launched = self.analysis.launch_bound
         return launched.residency if isinstance(launched, LaunchBound) else None
 

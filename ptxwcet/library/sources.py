@@ -60,8 +60,7 @@ def ptx_of(
     is_code: bool = False,
     machine: str = DEFAULT_MACHINE,
 ) -> PtxSource:
-    """Returns the PTX that an object is or contains; with ``is_code`` the listing of its machine
-    code.
+    """Returns the PTX that an object is or contains; with ``is_code`` its machine code's listing.
 
     A source is a path; text of PTX, which has a line that begins with ``.version``; a compiled
     kernel of Triton (``asm``); a dispatcher of Numba (``inspect_asm``), which Numba compiles with
@@ -350,9 +349,7 @@ def _compiled(code: str, options: list[str], compiled: _Compiled) -> tuple[str, 
     """
     asked = compiled.asked
     given = [*options, *(["-rdc=true"] if asked.is_linked else []), *asked.options]
-    own = next(
-        (option for option in given if option.startswith(("-arch", "--gpu-architecture"))), None
-    )
+    own = next((word for word in given if word.startswith(("-arch", "--gpu-architecture"))), None)
     if own is not None and asked.architecture is not None:
         raise TypeError(f"arch= and the option {own!r} both name an architecture: leave one out")
     if own is None:

@@ -284,9 +284,7 @@ def _apart(access: Access, there: Mask) -> Transactions:
         words = each * max(1, access.access_bytes // _ONE_WORD)
         return Transactions(words * (access.fetched_bytes // SECTOR), words)
     if space is Space.GENERIC:
-        blocks = each * max(
-            1, access.access_bytes // _ONE_WORD
-        )  # the access may be to local memory
+        blocks = each * max(1, access.access_bytes // _ONE_WORD)  # it may be local memory
     is_global = space in (Space.GLOBAL, Space.GENERIC)
     return Transactions(
         blocks * (access.fetched_bytes // SECTOR) if is_global else 0,

@@ -4,8 +4,8 @@ Sectors have 32 bytes and lines 128; shared memory has 32 banks of 4 bytes, each
 one word per pass to all lanes that request it, and accesses of 8 (16) bytes are split into halves
 (quarters) of the warp. Unknown parts of an address are taken at their worst: every shared part that
 its alignment and the access's alignment permit, every place of a cut
-(:mod:`ptxwcet.flow.shapes.pattern`). Lanes that are inactive because of a branch or a guard only reduce
-the counts; non-existing lanes are left out here (``docs/methods/transactions.md``).
+(:mod:`ptxwcet.flow.shapes.pattern`). Lanes that a branch or a guard disables only reduce the
+counts; non-existing lanes are left out here (``docs/methods/transactions.md``).
 """
 
 from __future__ import annotations
@@ -46,8 +46,7 @@ class Count:
 
 
 def blocks_of(pattern: Pattern, there: Mask, size: int, access: int) -> Count:
-    """Counts distinct blocks of ``size`` bytes (sectors, lines) touched by accesses of ``access``
-    bytes.
+    """Counts distinct blocks of ``size`` bytes touched by accesses of ``access`` bytes.
 
     ``there`` are the existing threads. Accesses are aligned to their size, as PTX requires.
     """

@@ -105,15 +105,13 @@ class Footprints:
             instruction.op_class is not None for instruction in graph.kernel.instructions
         )
         self._shapes: list[_Shape] = []
-        for access in accesses.accesses if self.is_known else ():
-            if not access.most.sectors:
+        for item in accesses.accesses if self.is_known else ():
+            if not item.most.sectors:
                 continue
-            times = executions.of_block(graph.block_of(access.index))
+            times = executions.of_block(graph.block_of(item.index))
             assert times is not None
-            lines = access.most.sectors if access.access.fetched_bytes > LINE else access.most.lines
-            shape = _Shape(
-                access, times, times * access.most.sectors, times * lines, self._known(access)
-            )
+            lines = item.most.sectors if item.access.fetched_bytes > LINE else item.most.lines
+            shape = _Shape(item, times, times * item.most.sectors, times * lines, self._known(item))
             self._shapes.append(shape)
 
     def _known(self, analysed: AnalysedAccess) -> Forms:
@@ -242,8 +240,7 @@ class _Places:
 
 def _units(places: Sequence[_Places], unit: int, zeros: int) -> tuple[int, bool]:
     """Returns the most units of bytes touched by all these accesses, from any base that is a
-    multiple of 2 to the power of ``zeros``; and whether every base gives this number if all are
-    executed.
+    multiple of ``2**zeros``; and whether every base gives this number if all are executed.
     """
     residues, hull = range(0, unit, 1 << min(zeros, 7)), _hull(places, unit)
     if len(residues) > _MOST_RESIDUES:  # the starts of units are moved: one unit may become two

@@ -137,19 +137,13 @@ class RunForms:
             for name in instruction.writes:
                 self._writers[name].append(index)
         self._undefined = frozenset(graph.agreements.live.undefined())
-        self._sizes = {
-            parameter.name: parameter.size_bytes for parameter in self._kernel.parameters
-        }
+        self._sizes = {field.name: field.size_bytes for field in self._kernel.parameters}
         self._known: dict[str, Forms] = {}
         self._counters: dict[str, _Counter | None] = {}
         self._open: list[str] = []
         self._reads_itself = self._reads_through = False
         self._questions = 0
-        bases = (
-            parameter.address.base
-            for _, parameter in lanes.accesses
-            if parameter.address is not None
-        )
+        bases = (access.address.base for _, access in lanes.accesses if access.address is not None)
         wanted = {base.name for base in bases if isinstance(base, Register)}
         for index in deciding(
             self._kernel, wanted
@@ -299,9 +293,7 @@ class RunForms:
                 begins.append(index)
                 continue
             for form in forms:
-                rest = {
-                    symbol: number for symbol, number in form.symbols.items() if symbol != _SELF
-                }
+                rest = {name: number for name, number in form.symbols.items() if name != _SELF}
                 step = replace(form, symbols=rest).number
                 if form.symbols.get(_SELF) != 1 or step is None:
                     return None
@@ -313,9 +305,7 @@ class RunForms:
         return (tuple(begun), known) if len(known) == len(added) else None
 
     def _follows(self, writer: int, index: int) -> bool:
-        """Returns whether an instruction reads the value that another one wrote in the same
-        iteration.
-        """
+        """Returns whether an instruction reads another's result in the same iteration."""
         one, two = self._graph.block_of(writer), self._graph.block_of(index)
         innermost = self._graph.forest.innermost
         return innermost(one) is innermost(two) and self._is_before(writer, index)
@@ -387,32 +377,30 @@ class RunForms:
         return _few(known) if len(known) == len(results) else None
 
     def _result(self, term: Term, args: Sequence[Form]) -> Form | None:
-        left = args[0]
+        a = args[0]
         match term.op:
             case Op.ADD | Op.SUB:
-                return left.plus(args[1], 1 if term.op is Op.ADD else -1)
+                return a.plus(args[1], 1 if term.op is Op.ADD else -1)
             case Op.OR if self._is_apart(args, term.width) or self._is_apart(
                 args[::-1], term.width
             ):
-                return left.plus(args[1])
+                return a.plus(args[1])
             case Op.MUL:
-                left, right = args if args[1].number is not None else args[::-1]
-                return None if right.number is None else _scaled(left, right.number)
+                a, b = args if args[1].number is not None else args[::-1]
+                return None if b.number is None else _scaled(a, b.number)
             case Op.SHL:
                 amount = args[1].number
                 return (
-                    None
-                    if amount is None or not 0 <= amount < KNOWN
-                    else _scaled(left, 1 << amount)
+                    None if amount is None or not 0 <= amount < KNOWN else _scaled(a, 1 << amount)
                 )
             case Op.EXTRACT:
-                return left if term.value == 0 else None
+                return a if term.value == 0 else None
             case Op.ZEXT | Op.SEXT:
                 width = term.args[0].width
                 first = 0 if term.op is Op.ZEXT else -(1 << width - 1)
-                ends = left.interval(self.ranges)
+                ends = a.interval(self.ranges)
                 fits = ends is not None and first <= ends[0] and ends[1] < first + (1 << width)
-                return left if fits else None
+                return a if fits else None
             case _:
                 return None
 

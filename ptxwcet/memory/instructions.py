@@ -91,8 +91,7 @@ _MATRICES = {"x1": 8, "x2": 16, "x4": 32}
 def accesses_of(instruction: Instruction) -> tuple[Access, ...]:
     """Returns the accesses of an instruction, empty without any. Cost: constant.
 
-    Waits and fences are not accesses, and accesses of :data:`UNCOUNTED` instructions are not
-    listed.
+    Waits and fences are not accesses; accesses of :data:`UNCOUNTED` instructions are left out.
     """
     form = instruction.form
     op_class, space = form.op_class, form.space

@@ -134,8 +134,8 @@ class LaneAnalysis:
         return guard is not None and bool(agreement_on(self._values.get(guard.register)))
 
     def _parting_branches(self, graph: FlowGraph) -> Iterator[tuple[int, set[BlockId]]]:
-        """Yields the branches that may diverge, with the blocks up to their reconvergence points, if
-        memory is changed there.
+        """Yields the branches that may diverge, with the blocks up to their reconvergence points,
+        if memory is changed there.
         """
         changing = {graph.block_of(index) for index, one in self.accesses if one.changes}
         for block in graph.cfg.reverse_postorder if changing else ():

@@ -182,15 +182,13 @@ def what_others_have(own: Mapping[str, set[_Name]]) -> frozenset[tuple[str, _Nam
     return frozenset((kernel, name) for kernel in own for name in known - own[kernel])
 
 
-def build_launch(
-    kernel: Kernel, request: Request, facts: StatedFacts, from_file: SaidByFile
-) -> Launch:
+def build_launch(kernel: Kernel, request: Request, facts: StatedFacts, file: SaidByFile) -> Launch:
     """Returns the launch of one kernel; ``facts`` are the facts about it.
 
     Raises PtxwcetError (PW209 to PW215).
     """
-    if from_file.block is not None:
-        block = from_file.block
+    if file.block is not None:
+        block = file.block
     elif request.block is not None:
         block = parse_dim3(request.block, "block")
     elif kernel.required_threads is not None:
@@ -204,12 +202,12 @@ def build_launch(
                 help="give the threads of a block, for example --block 256 or --block 32x8",
             )
         )
-    grid = from_file.grid
+    grid = file.grid
     if grid is None and request.grid is not None:
         grid = parse_dim3(request.grid, "grid")
     called = cuda_names(kernel, request)
-    scalars = resolve_parameters(kernel, (*from_file.scalars, *facts.parameters), called)
-    data, constants = dict(from_file.aggregates), dict(from_file.constants)
+    scalars = resolve_parameters(kernel, (*file.scalars, *facts.parameters), called)
+    data, constants = dict(file.aggregates), dict(file.constants)
     arrays = resolve_arrays(kernel, facts.arrays, called)
     held = data.keys() | constants.keys()
     values = {key: one for key, one in scalars.values.items() if key.partition("+")[0] not in held}

@@ -44,8 +44,7 @@ _WHOLE = (
 def machine_code(
     path: str, compilation: Compilation, kernels: Sequence[str] = (), text: str | None = None
 ) -> str:
-    """Returns the listing of the machine code of CUDA source, of PTX (``text`` if read) or a
-    binary.
+    """Returns the machine code's listing of CUDA source, of PTX (``text`` if read) or a binary.
 
     If a binary has several cubins, the one for the architecture, if named, and with the ``kernels``
     is selected. Raises PtxwcetError: PW112, PW120 (not compiled), PW121 (no cubin, or several),

@@ -249,14 +249,12 @@ def loops_named(
 
 def require_uses(request: Request, *, has_grid: bool) -> None:
     """Raises PtxwcetError (PW327) for options of the GPU without effect."""
-    from_ptxas = {"ptxas_info": request.ptxas_info, "registers": request.asks_ptxas}
-    if request.links and any(from_ptxas.values()):
+    ptxas = {"ptxas_info": request.ptxas_info, "registers": request.asks_ptxas}
+    if request.links and any(ptxas.values()):
         message = "ptxas sees one file: of a linked kernel it does not know all registers"
         help_text = "say them: nvlink prints them ('nvcc -rdc=true -Xnvlink -v'), --registers N"
         raise PtxwcetError(Diagnostic("PW327", message, help=help_text))
-    require_use(
-        request.gpu, *(name for name, value in from_ptxas.items() if value), has_grid=has_grid
-    )
+    require_use(request.gpu, *(name for name, value in ptxas.items() if value), has_grid=has_grid)
 
 
 def prepared_kernel(opened: Opened, kernel: Kernel, machine: Machine) -> PreparedKernel:

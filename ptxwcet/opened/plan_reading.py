@@ -281,8 +281,7 @@ def made_text(
 
 
 def _normal(path: str) -> str:
-    """Returns the path of a file without ``..`` and the like, if it still leads into the same
-    folder.
+    """Returns the path of a file without ``..`` and the like, if it leads to the same folder.
 
     ``link/..`` is the parent of the link's target.
     """

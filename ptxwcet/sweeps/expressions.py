@@ -29,13 +29,13 @@ from ptxwcet.support.records import dataclass
 from ptxwcet.support.toml_places import nearest
 
 Values = Mapping[str, int | str]
-"""The values of axes by name: what a template is rendered with."""
+"""The values of axes by name: the input of a template."""
 
 Value = int | float | str
 """A value of a key of a plan."""
 
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
-"""What a value may be: the integers of 64 bits."""
+"""The range of a value: the integers of 64 bits."""
 
 FUNCTIONS = ("cdiv", "max", "min")
 """The functions that there are; no axis has the name of one."""
@@ -61,7 +61,7 @@ _KNOWN = "an expression has integers, axes, + - * // %, cdiv, min, max and paren
 
 
 class ExpressionError(Exception):
-    """What is wrong in a text, where (``start`` to ``end``), and what helps."""
+    """An error in a text: its reason, its place (``start`` to ``end``), and a remedy."""
 
     def __init__(self, message: str, start: int, end: int, remedy: str | None = None) -> None:
         super().__init__(message)
@@ -76,7 +76,7 @@ class ExpressionError(Exception):
 
 
 class NoValueError(Exception):
-    """An expression has no value for some values of axes: says why."""
+    """An expression has no value for some values of axes; the message has the reason."""
 
 
 _Evaluate = Callable[[Values], int]
@@ -129,7 +129,7 @@ class Template:
         return len(self.parts) == 1 and isinstance(self.parts[0], Expression)
 
     def render(self, values: Values) -> int | str:
-        """Returns the text for these values; of one expression alone its value.
+        """Returns the text for these values; the value of a template that is one expression.
 
         Raises NoValueError as Expression.value does.
         """
@@ -207,7 +207,7 @@ def _parse(text: str) -> tuple[ast.expr, _Builder]:
         message = f"an expression of more than {_LONGEST_EXPRESSION:,} characters"
         raise ExpressionError(message, 0, len(text))
     _require_words(text)
-    one_line = re.sub(r"\s", " ", text)  # of equal length, so that places stay
+    one_line = re.sub(r"\s", " ", text)  # of equal length, so that places remain
     try:
         tree = ast.parse(f"({one_line})", mode="eval")
     except SyntaxError as error:
@@ -219,7 +219,7 @@ def _parse(text: str) -> tuple[ast.expr, _Builder]:
 
 
 def _require_words(text: str) -> None:
-    """Raises ExpressionError for what is no word of an expression, and for stray parentheses."""
+    """Raises ExpressionError for characters that are not in expressions, and stray parentheses."""
     place = 0
     opened: list[int] = []
     before = ""
@@ -284,12 +284,12 @@ class _Builder:
         self.names: dict[str, tuple[int, int]] = {}
 
     def number(self, node: ast.expr) -> _Evaluate:
-        """What evaluates an integer expression. Raises ExpressionError."""
+        """Returns the evaluator of an integer expression. Raises ExpressionError."""
         with self._entered(node):
             return self._number(node)
 
     def condition(self, node: ast.expr) -> _Evaluate:
-        """What evaluates a condition. Raises ExpressionError."""
+        """Returns the evaluator of a condition. Raises ExpressionError."""
         with self._entered(node):
             return self._condition(node)
 
@@ -353,7 +353,7 @@ class _Builder:
         self._depth -= 1
 
     def _place(self, node: ast.expr) -> tuple[int, int]:
-        """Where a node stands in the text, around which a parenthesis was put to parse it."""
+        """Returns the place of a node in the text, which was put in parentheses for parsing."""
         end = node.end_col_offset
         return node.col_offset - 1, len(self._text) if end is None else end - 1
 
@@ -378,7 +378,7 @@ def _binary(apply: Callable[[int, int], int], left: _Evaluate, right: _Evaluate)
 
 
 def _comparison(compare: list[Callable[[int, int], bool]], numbers: list[_Evaluate]) -> _Evaluate:
-    """``a < b <= c``: as in Python, what follows a comparison that is false is not evaluated."""
+    """Evaluates ``a < b <= c``: as in Python, no operand after a false comparison is evaluated."""
 
     def evaluate(values: Values) -> bool:
         left = numbers[0](values)

@@ -1,7 +1,7 @@
-"""One table ``[[sweep]]`` as its units are made from it: axes, conditions, and what each key holds.
+"""One table ``[[sweep]]`` as the source of its units: axes, conditions, and the values of its keys.
 
-A combination of axes decides the text of every template. For it there are subjects (a file, a
-launch file, a kernel), and for each subject the product of the values of all other keys.
+A combination of axes decides the text of every template. It has subjects (a file, a launch file, a
+kernel), and for each subject the product of the values of all other keys.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from ptxwcet.sweeps.expressions import Condition, NoValueError, Template, Value,
 
 _LONGEST_SHOWN = 300
 Code = tuple[str, str | None, str, bool]
-"""The path of a file, for which architecture and with which options PTX is made of it, or machine
-code: of PTX none.
+"""The path of a file, the target and options of its compilation to PTX, and whether to machine
+code; the defaults for PTX.
 """
 _Subject = tuple[Code, str | None, str | None]
 """The code, the launch file as the plan names it, the kernel."""
@@ -38,7 +38,7 @@ _Subject = tuple[Code, str | None, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What one key holds: its values, of which templates depend on the axes."""
+    """The values of one key; templates among them depend on the axes."""
 
     elements: Sequence[Value | Template]
     has_templates: bool
@@ -68,11 +68,11 @@ NOTHING = Choice((), False)
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What a plan leads to: files by the text that names them, kernels by file, machines by name.
+    """The inputs of a plan: files by the text that names them, kernels by file, machines by name.
 
-    ``kernels`` of a file are None if it cannot be read. Of a file nothing is kept but that, the
-    ``names`` of its parameters, those of places at which bounds are said that have ``loops``, and
-    the request with what was ``made`` of it.
+    ``kernels`` of a file are None if it is unreadable. Stored of a file are only these, the
+    ``names`` of its parameters, the places of stated bounds that have ``loops``, and the request
+    with the text that was ``made`` of it.
     """
 
     folder: str
@@ -97,7 +97,7 @@ class Sources:
                     known = [(str(each.index), each.name) for each in one.parameters]
                     called = cuda_parameter_names(one, request) or ()
                     self.names[code, one.name] = frozenset(chain(called, *known))
-            except Exception:  # whoever analyses it will say why
+            except Exception:  # the analysis reports the reason
                 self.kernels[code] = None
         return self.kernels[code]
 
@@ -118,7 +118,7 @@ class Sources:
         others: Iterable[str | None],
         names: Iterable[str],
     ) -> frozenset[str]:
-        """The parameters, or places of loops, that others of the kernels have, not this one."""
+        """Returns the parameters, or places of loops, that other kernels have, but not this one."""
         code, _, kernel = subject
         own = held.get((code, kernel or ""), frozenset(names))
         known = [held.get((code, other or ""), ()) for other in others]
@@ -152,9 +152,9 @@ class Sources:
 class SweepTable:
     """A table without mistakes; ``number`` is from 1.
 
-    ``making`` are the keys MAKING and MACHINE_CODE, ``choices`` those of a launch that stand alone,
-    and ``sms``. ``schedules`` are the pairs of a method and its policy. Each unit is linked with
-    all of ``link``.
+    ``making`` are the keys MAKING and MACHINE_CODE, ``choices`` the scalar keys of a launch, and
+    ``sms``. ``schedules`` are the pairs of a method and its policy. Each unit is linked with all of
+    ``link``.
     """
 
     number: int
@@ -174,7 +174,7 @@ class SweepTable:
 
     @property
     def is_code(self) -> bool:
-        """True if the machine code of its files is bounded, at least beside their PTX."""
+        """True if the machine code of its files is bounded, possibly in addition to their PTX."""
         return True in self.making[MACHINE_CODE].elements
 
     @property
@@ -183,7 +183,7 @@ class SweepTable:
         return frozenset(name for condition in self.where for name in condition.names)
 
     def all_choices(self) -> Iterator[tuple[str, Choice]]:
-        """What its keys hold, with what they are called."""
+        """Yields the values of its keys, with their names."""
         yield "files", self.files
         yield "kernels", self.kernels
         yield from self.making.items()
@@ -237,7 +237,7 @@ class SweepTable:
         return sizes * max(len(self.latencies.elements), 1) * len(self.schedules)
 
     def subjects(self, values: Values, sources: Sources) -> Iterator[_Subject]:
-        """The files, launch files and kernels of a combination of axes, which has been checked."""
+        """Yields the files, launch files and kernels of a checked combination of axes."""
         launches: list[str | None] = [*self.launches.texts(values)] or [None]
         names = self.kernels.texts(values)
         for code in self.codes(values, sources):
@@ -246,7 +246,7 @@ class SweepTable:
                     yield code, launch, kernel
 
     def codes(self, values: Values, sources: Sources) -> list[Code]:
-        """The files of a combination of axes, each as it is compiled, which has been checked."""
+        """Returns the files of a checked combination of axes, each with its compilation."""
         making: list[Sequence[Any]] = [self.making[key].texts(values) or [None] for key in MAKING]
         making.append(self.making[MACHINE_CODE].elements or [False])
         return list(
@@ -261,9 +261,9 @@ class SweepTable:
         )
 
     def named_choices(self) -> Iterator[tuple[str, Choice]]:
-        """What may tell units apart besides the axes, by the name of its column.
+        """Yields the values that may distinguish units besides the axes, by column name.
 
-        ``param.NAME``, ``set.KEY`` and ``loop.NAME``; not what has a column in all results.
+        Names are ``param.NAME``, ``set.KEY`` and ``loop.NAME``, without columns of all results.
         """
         for name, choice in self.parameters.items():
             yield f"param.{name}", choice
@@ -278,7 +278,7 @@ class SweepTable:
     def _named(
         self, code: Code, launch: str | None, keys: Mapping[str, Any]
     ) -> dict[str, int | str | None]:
-        """Returns the values of a unit under these names: what is no integer is a text."""
+        """Returns the values of a unit under these names: integers, and others as text."""
         held = {
             **{f"set.{key}": value or "" for key, value in zip(MAKING, code[1:3], strict=True)},
             f"set.{MACHINE_CODE}": str(code[3]).lower(),
@@ -336,7 +336,7 @@ class SweepTable:
 
 
 def _products(factors: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
-    """All combinations, the last factor varies fastest; none is copied, as itertools does."""
+    """Yields all combinations, the last factor varies fastest; unlike itertools it copies none."""
     if not factors:
         yield ()
         return
@@ -348,29 +348,29 @@ def _products(factors: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
 def _kernels(
     code: Code, launch: str | None, names: list[str], sources: Sources
 ) -> Sequence[str | None]:
-    """Returns the kernels of a file that are meant; None where only the analysis can say which."""
-    known = sources.kernels_of(code)
+    """Returns the selected kernels of a file; None if only the analysis can select them."""
+    kernels = sources.kernels_of(code)
     if names:
         wanted: list[str] = names
     elif launch is None:
-        return known or (None,)
+        return kernels or (None,)
     else:
         named = sources.launched(launch)
         if named is None:
-            return known if known is not None and len(known) == 1 else (None,)
+            return kernels if kernels is not None and len(kernels) == 1 else (None,)
         wanted = [named]
-    if known is None:
+    if kernels is None:
         return wanted
-    meant = [kernel for name in wanted for kernel in _meant(name, known)]
+    meant = [kernel for name in wanted for kernel in _meant(name, kernels)]
     return list(dict.fromkeys(meant)) if names else meant or (None,)
 
 
-@lru_cache(maxsize=4096)  # asked anew for every combination of axes
+@lru_cache(maxsize=4096)  # called again for every combination of axes
 def _meant(name: str, known: tuple[str, ...]) -> tuple[str, ...]:
     return names_meant(name, known)
 
 
 def for_values(values: Values, names: Collection[str]) -> str:
-    """``, for tm = 16, tn = 32``: the end of a message about what these axes lead to."""
+    """Returns ``, for tm = 16, tn = 32``: the end of a message about these axes."""
     listed = ", ".join(f"{name} = {value}" for name, value in values.items() if name in names)
     return f", for {listed[:_LONGEST_SHOWN]}" if listed else ""

@@ -234,19 +234,13 @@ def _sources(analysis: KernelAnalysis, chain: Iterable[int]) -> Mapping[str, str
     """Returns where the figures of the instructions on a chain are from, by their opcodes."""
     kernel, machine, sources = analysis.kernel, analysis.machine, dict[str, str]()
     for index in chain:
-        instruction, code = kernel.instructions[index], kernel.code
+        step, code = kernel.instructions[index], kernel.code
         kind = None if code is None else code.encoded[index].kind
-        timing = (
-            None
-            if instruction.op_class is None
-            else row_of(instruction, instruction.op_class, machine, kind)
-        )
-        name = instruction.mnemonic.partition(".")[0]
+        timing = None if step.op_class is None else row_of(step, step.op_class, machine, kind)
+        name = step.mnemonic.partition(".")[0]
         if isinstance(timing, OpTiming):
             sources[name] = timing.source
-        if instruction.op_class is OpClass.BRANCH and (
-            bubble := machine.taken_branch_bubble_cycles
-        ):
+        if step.op_class is OpClass.BRANCH and (bubble := machine.taken_branch_bubble_cycles):
             sources[name] += f"; taken, {bubble} more, as the file says without a source"
     return sources
 

@@ -88,8 +88,7 @@ Regions = Mapping[str, tuple[int, ...]]
 
 
 def find_regions(kernel: Kernel, places: Sequence[str]) -> Regions:
-    """Returns the regions that comments mark in a kernel with calls inlined, and those of
-    ``places``.
+    """Returns the regions that comments mark in a kernel with inlined calls, and ``places``.
 
     With ``places``, these only: names of marks, lines of the main file, as ``20-35``, or of any
     file, as ``kernel.cu:20-35``. Lines that call an inlined function contain its instructions too.

@@ -264,16 +264,14 @@ def _line_rows(row: KernelAnalysis) -> tuple[LineRow, ...]:
     )
 
 
-def with_verdict(bounded: BoundedKernel, checks: Checks, clock_mhz: int) -> BoundedKernel:
+def with_verdict(row: BoundedKernel, checks: Checks, clock_mhz: int) -> BoundedKernel:
     """Returns the row with its verdict on the budget, if any, at the clock of its machine."""
-    judged = checks.judge(*_claims(bounded), clock_mhz)
+    judged = checks.judge(*_claims(row), clock_mhz)
     if judged is None:
-        return bounded
+        return row
     guarantee = None if judged.claim is None else judged.claim.guarantee.value
     of, verdict = judged.of, judged.verdict.value
-    return replace(
-        bounded, budget=BudgetRow(judged.budget.text, judged.cycles, of, verdict, guarantee)
-    )
+    return replace(row, budget=BudgetRow(judged.budget.text, judged.cycles, of, verdict, guarantee))
 
 
 def failed_of(row: BoundedKernel, checks: Checks, clock_mhz: int) -> list[Diagnostic]:
@@ -281,15 +279,13 @@ def failed_of(row: BoundedKernel, checks: Checks, clock_mhz: int) -> list[Diagno
     return checks.failed(row.readable, None, *_claims(row), clock_mhz)
 
 
-def _claims(bounded: BoundedKernel) -> tuple[TimingClaim, TimingClaim | Refusal | None]:
+def _claims(row: BoundedKernel) -> tuple[TimingClaim, TimingClaim | Refusal | None]:
     """Returns the claims of block and launch: a Refusal without a bound, None without a launch."""
-    block = _claim(
-        bounded.bound_cycles, bounded.guarantee, bounded.bounds[0].method, bounded.assumptions
-    )
-    launch = bounded.launch
+    block = _claim(row.bound_cycles, row.guarantee, row.bounds[0].method, row.assumptions)
+    launch = row.launch
     if launch is not None:
         return block, _claim(launch.cycles, launch.guarantee, launch.form, launch.assumptions)
-    return block, Refusal(bounded.launch_not_bounded) if bounded.launch_not_bounded else None
+    return block, Refusal(row.launch_not_bounded) if row.launch_not_bounded else None
 
 
 def _claim(

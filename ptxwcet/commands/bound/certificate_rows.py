@@ -74,18 +74,14 @@ def _row(part: Any) -> Any:
     )
 
 
-def _part(value: Any) -> Any:
+def _part(data: Any) -> Any:
     """Returns the part of a certificate of a row, or the parts of several rows."""
-    if isinstance(value, PartRow):
-        return Part(value.register, value.coefficient, Reading(value.reading), value.divisor)
-    if isinstance(value, tuple):
-        return tuple(map(_part, value))
-    kind: Any = _PARTS.get(type(value))
-    return (
-        value
-        if kind is None
-        else kind(*(_part(getattr(value, each.name)) for each in fields(value)))
-    )
+    if isinstance(data, PartRow):
+        return Part(data.register, data.coefficient, Reading(data.reading), data.divisor)
+    if isinstance(data, tuple):
+        return tuple(map(_part, data))
+    kind: Any = _PARTS.get(type(data))
+    return data if kind is None else kind(*(_part(getattr(data, one.name)) for one in fields(data)))
 
 
 def block_named(cfg: ControlFlowGraph, name: str) -> BlockId:

@@ -260,14 +260,12 @@ def _registers(occupancy: OccupancyRow | None) -> list[str]:
         return []
     moved = occupancy.local_stored_bytes, occupancy.local_loaded_bytes
     if not any(moved):
-        moves = "nothing is spilled" if occupancy.spills else "its code has no local memory"
+        use = "nothing is spilled" if occupancy.spills else "its code has no local memory"
     elif occupancy.spills:
-        moves = (
-            f"its code spills {moved[0]:,} bytes and loads {moved[1]:,}, which PTX does not have"
-        )
+        use = f"its code spills {moved[0]:,} bytes and loads {moved[1]:,}, which PTX does not have"
     else:
-        moves = f"its code stores {moved[0]:,} bytes of local memory and loads {moved[1]:,}"
-    return [f"registers  {occupancy.registers_per_thread} a thread; {moves}"]
+        use = f"its code stores {moved[0]:,} bytes of local memory and loads {moved[1]:,}"
+    return [f"registers  {occupancy.registers_per_thread} a thread; {use}"]
 
 
 def _bounded(kernel: BoundedKernel, extent: Extent) -> str:

@@ -2,9 +2,8 @@
 
 Each sub-core has one process for its warps and one for its units. A warp's track has a slice for
 each instruction from its issue to the warp's next issue, or to the instruction's own end if this is
-earlier: slices of a track never overlap, and a gap is time in which the warp waits although none of
-its instructions is in flight. A unit's track shows initiations. One cycle is drawn as one
-microsecond.
+earlier: slices of a track never overlap, and in a gap the warp waits although none of its
+instructions is in flight. A unit's track shows initiations. One cycle is drawn as a microsecond.
 """
 
 from __future__ import annotations

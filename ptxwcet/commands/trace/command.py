@@ -150,7 +150,7 @@ def _plain(traced: TracedLaunch, out: Path) -> dict[str, Any]:
         "resident_blocks": occupancy.resident_blocks,
         "resident_warps": occupancy.resident_warps,
         "occupancy_percent": _percent(traced, occupancy.resident_warps),
-        "limits": {entry.resource: entry.blocks for entry in occupancy.limits},
+        "limits": {limit.resource: limit.blocks for limit in occupancy.limits},
         "executed": traced.is_executed,
         "waves": waves.waves,
         "warps_per_wave": waves.warps_per_wave,
@@ -166,7 +166,6 @@ def _plain(traced: TracedLaunch, out: Path) -> dict[str, Any]:
         ],
         "guarantee": "observed",
         "assumptions": [
-            {"key": entry.key, "text": entry.text, "source": entry.source}
-            for entry in plan.assumptions
+            {"key": fact.key, "text": fact.text, "source": fact.source} for fact in plan.assumptions
         ],
     }

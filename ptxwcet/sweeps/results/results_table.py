@@ -2,7 +2,7 @@
 
 A row is a unit: one kernel of one file with one launch on one machine. Columns of names and numbers
 are categorical, so that a million rows take some tens of megabytes; their values are in order. The
-columns that the plan named stand between ``key`` and ``file``.
+columns of the plan are between ``key`` and ``file``.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from ptxwcet.support.input_files import MOST_DATA_BYTES, read_bytes
 from ptxwcet.support.records import dataclass
 
 _VARIANT_COLUMNS = ("file", "kernel", "block", "grid", "memory_latency", "method", "policy")
-"""What tells variants apart, besides the columns of the plan; the machine does not, nor a memory
-latency that each machine has its own of."""
+"""The columns that distinguish variants, in addition to the plan's; neither the machine nor a
+memory latency that is the machine's own."""
 _TEXTS = (
     *("file", "kernel", "readable", "machine", "machine_sha256", "block", "grid", "method"),
     *("policy", "outcome", "of", "guarantee", "assumptions", "code", "message", "version"),
 )
 _NUMBERS = {"unit": "integer", "cycles": "integer", "seconds": "float"}
 _KINDS = {**dict.fromkeys(_TEXTS, "text"), "memory_latency": "integer", **_NUMBERS}
-"""The columns that are read besides those of the plan; others of the file are left alone."""
+"""The columns that are read in addition to the plan's; other columns of the file are ignored."""
 _WORDS = {
     "outcome": {"bounded", "refused", "failed"},
     "of": {"launch", "block"},
     "guarantee": {one.value for one in Guarantee},
 }
-_MOST_SORTED = 10_000  # values of a column in their order; nobody reads more
+_MOST_SORTED = 10_000  # values of a column that are sorted: more are too many to read
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ResultsTable:
     """The results of a sweep; ``rows`` are in the order of its units.
 
-    ``variant_columns`` tell variants apart, those of the plan first. ``cycles`` of a row is -1
-    where there is no bound; all columns but ``unit``, ``cycles`` and ``seconds`` are categorical,
-    numbers in their order, texts in that of the numbers in them (``8x8`` before ``16x16``).
+    ``variant_columns`` distinguish variants, those of the plan first. ``cycles`` of a row is -1
+    without a bound; all columns but ``unit``, ``cycles`` and ``seconds`` are categorical, numbers
+    in their order, texts in the order of the numbers in them (``8x8`` before ``16x16``).
     """
 
     path: str
@@ -66,7 +66,7 @@ class ResultsTable:
         return bool(self.rows[name].isna().any())
 
     def only(self, kept: pandas.Series) -> ResultsTable:
-        """Returns the rows of a mask; of columns what they have."""
+        """Returns the rows of a mask, and only their values in columns."""
         return replace(self, rows=_in_use(self.rows[kept]))
 
 
@@ -95,7 +95,7 @@ def _refused(message: str) -> PtxwcetError:
 
 
 def _table(path: str, data: bytes) -> ResultsTable:
-    """Returns the table, if what is in the columns makes sense. Raises _NotResults."""
+    """Returns the table, if its columns are consistent. Raises _NotResults."""
     try:
         file = parquet.ParquetFile(pyarrow.BufferReader(data))
         schema = file.schema_arrow
@@ -175,7 +175,7 @@ def _in_order(column: pandas.Series) -> pandas.Series:
 
 
 def _natural(value: int | str) -> tuple[tuple[int, int, str], ...]:
-    """What a value is sorted by: the numbers in a text count as numbers."""
+    """Returns the sort key of a value: the numbers in a text count as numbers."""
     if isinstance(value, int):
         return ((0, value, ""),)
     parts = re.split(r"([0-9]{1,18})", value)
@@ -183,7 +183,7 @@ def _natural(value: int | str) -> tuple[tuple[int, int, str], ...]:
 
 
 def _in_use(rows: pandas.DataFrame) -> pandas.DataFrame:
-    """Rows whose columns have no values but those that are there."""
+    """Returns rows without unused values of columns."""
     named = [name for name in rows if name not in _NUMBERS]
     used = {name: rows[name].cat.remove_unused_categories() for name in named}
     return rows.assign(**used).reset_index(drop=True)
@@ -197,7 +197,7 @@ def _require_sense(rows: pandas.DataFrame) -> None:
         strange = sorted(set(rows[name].cat.categories) - known)
         if strange:
             raise _NotResults(f"{strange[0]!r} in the column {name} means nothing")
-    for name in ("outcome", "machine", "file"):  # of a file that cannot be read no kernel is known
+    for name in ("outcome", "machine", "file"):  # the kernels of an unreadable file are unknown
         _require_none(rows[rows[name].isna()], f"has nothing in the column {name}")
     bounded = rows[(rows["outcome"] == "bounded") & (rows["cycles"] >= 0)]
     for name in ("of", "guarantee"):
@@ -212,7 +212,7 @@ def _require_none(rows: pandas.DataFrame, what: str) -> None:
 
 
 def _kernels(rows: pandas.DataFrame) -> pandas.Series:
-    """Kernels by the names that people know, where these tell them apart as well."""
+    """Returns the kernels by readable names, if these are distinct too."""
     first = rows[["kernel", "readable"]].dropna(subset="kernel").drop_duplicates("kernel")
     if first["readable"].isna().any() or first["readable"].duplicated().any():
         return rows["kernel"]

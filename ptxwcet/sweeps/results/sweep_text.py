@@ -1,4 +1,4 @@
-"""The report of a sweep as text: who is best where, what is not bounded, how machines differ."""
+"""The report of a sweep as text: the best variants, unbounded units, differences of machines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ptxwcet.sweeps.results.sweep_model import (
 
 _LONGEST_MESSAGE = 160
 MOST_RANKINGS = 12
-"""Most rankings of a machine that are shown one by one: of more problems nobody reads each."""
+"""The most rankings of a machine that are shown: more are too many to read."""
 _NUMBERS = frozenset(("rank", "unit", "cycles", "time", "vs. least"))
 
 
@@ -51,7 +51,7 @@ def seconds_text(seconds: float) -> str:
 
 
 def time_digits(seconds: float, count: int, factor: int) -> str:
-    """``factor`` times a bound in seconds with at least so many digits in all, rounded up."""
+    """Returns ``factor`` times a bound in seconds with at least ``count`` digits, rounded up."""
     whole = len(str(int(seconds * factor)))
     return text_above(seconds, max(count - whole, 0), factor)
 
@@ -65,7 +65,7 @@ def unit_of_time(seconds: float) -> tuple[int, str]:
 
 
 def digits(value: float, count: int) -> str:
-    """A number with at least so many digits in all; all of them before the point are shown."""
+    """Returns a number with at least ``count`` digits; all digits before the point are shown."""
     whole = len(str(int(value)))
     return f"{value:,.{max(count - whole, 0)}f}"
 
@@ -81,24 +81,24 @@ def variant_text(variant: Mapping[str, Value], names: Sequence[str]) -> str:
 
 
 def problem_text(problem: Mapping[str, Value]) -> str:
-    """``for n 1024, k 64``: what variants are ranked for; empty if there is nothing else."""
+    """Returns ``for n 1024, k 64``, the problem of a ranking; empty for an empty problem."""
     told = (f"{name.removeprefix('param.')} {value_text(one)}" for name, one in problem.items())
     return f"for {', '.join(told)}" if problem else ""
 
 
 def more_text(machine: MachineRanking) -> str:
-    """That not all rankings are shown; empty if they are."""
+    """Returns a note that more rankings exist; empty if all are shown."""
     more = len(machine.rankings) - MOST_RANKINGS
     return f"{plural(more, 'more ranking')}: --only NAME=VALUE shows those" if more > 0 else ""
 
 
 def scope_text(of: str) -> str:
-    """What a bound is of."""
+    """Returns the scope of a bound."""
     return "the whole launch" if of == "launch" else "any one block"
 
 
 def claim_text(ranking: Ranking) -> str:
-    """What is ranked: bounds of one scope and one guarantee, and whether for one policy alone."""
+    """Returns the kind of a ranking: scope and guarantee of its bounds, and its policy if any."""
     kind = {"safe-bound": "safe bounds", "estimate": "estimates"}.get(
         ranking.guarantee, f"{ranking.guarantee} bounds"
     )
@@ -155,7 +155,7 @@ def _machine(machine: MachineRanking) -> Iterator[str]:
     if not machine.rankings:
         yield ""
         yield f"BEST       on {machine.machine}: nothing is bounded"
-    said: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
     for ranking in machine.rankings[:MOST_RANKINGS]:
         yield ""
         yield (
@@ -163,9 +163,9 @@ def _machine(machine: MachineRanking) -> Iterator[str]:
             f"{plural(ranking.variants, 'variant')}"
         )
         yield from _table(ranking)
-        if ranking.assumptions and ranking.assumptions != said:
+        if ranking.assumptions and ranking.assumptions != shown:
             yield f"  assumed  {', '.join(ranking.assumptions)}"
-        said = ranking.assumptions
+        shown = ranking.assumptions
     if more := more_text(machine):
         yield ""
         yield f"  {more}"
@@ -181,12 +181,12 @@ def _table(ranking: Ranking) -> Iterator[str]:
     numeric = {
         name
         for name in varying
-        if all(isinstance(one.variant[name], int | None) for one in ranking.best)
+        if all(isinstance(best.variant[name], int | None) for best in ranking.best)
     }
-    for one in ranking.best:
-        own = (value_text(one.variant[name]) for name in varying)
-        shown = (f"{one.cycles:,}", seconds_text(one.seconds), times_text(one.times_the_least))
-        rows.append((f"{one.rank:,}", *own, *shown, one.guarantee, f"{one.unit}"))
+    for best in ranking.best:
+        own = (value_text(best.variant[name]) for name in varying)
+        shown = (f"{best.cycles:,}", seconds_text(best.seconds), times_text(best.times_the_least))
+        rows.append((f"{best.rank:,}", *own, *shown, best.guarantee, f"{best.unit}"))
     right = [at for at, head in enumerate(rows[0]) if head in numeric | _NUMBERS]
     yield from (f"  {line}" for line in aligned(rows, right))
 
@@ -206,29 +206,29 @@ def pair_text(one: Comparison) -> str:
     return f"{' and '.join(one.machines)} {problem_text(one.problem)}".rstrip()
 
 
-def comparison_text(one: Comparison) -> str:
-    """Returns how alike two machines rank variants, in a sentence."""
-    if one.reason:
-        return f"not compared: {one.reason}"
-    kinds = " and ".join(dict.fromkeys(one.guarantees))
-    if one.policies[0] is not None:
-        kinds += f"; {scheduler_text(one.policies[0])}"
-    common = f"{plural(one.variants, 'variant')} bounded on both ({kinds})"
-    if one.rank_correlation is None:
+def comparison_text(pair: Comparison) -> str:
+    """Returns the agreement of two machines on the order of variants, in a sentence."""
+    if pair.reason:
+        return f"not compared: {pair.reason}"
+    kinds = " and ".join(dict.fromkeys(pair.guarantees))
+    if pair.policies[0] is not None:
+        kinds += f"; {scheduler_text(pair.policies[0])}"
+    common = f"{plural(pair.variants, 'variant')} bounded on both ({kinds})"
+    if pair.rank_correlation is None:
         return f"{common}: too few, or all alike, to speak of an order"
-    return f"{common}: rank correlation {one.rank_correlation:.3f} (Spearman; 1 is the same order)"
+    return f"{common}: rank correlation {pair.rank_correlation:.3f} (Spearman; 1 is the same order)"
 
 
-def elsewhere_text(one: BestElsewhere) -> str:
-    """Returns where the best of a machine stands on another, in a sentence."""
-    best = f"the best on {one.machine} (unit {one.unit})"
-    if one.rank is None or one.times_the_least is None:
-        return f"{best} has no such bound on {one.other}"
-    if one.rank == 1:
-        return f"{best} is the best on {one.other}, too"
+def elsewhere_text(elsewhere: BestElsewhere) -> str:
+    """Returns the rank of the best of a machine on another, in a sentence."""
+    best = f"the best on {elsewhere.machine} (unit {elsewhere.unit})"
+    if elsewhere.rank is None or elsewhere.times_the_least is None:
+        return f"{best} has no such bound on {elsewhere.other}"
+    if elsewhere.rank == 1:
+        return f"{best} is the best on {elsewhere.other}, too"
     return (
-        f"{best} is number {one.rank:,} of {one.variants:,} on {one.other}"
-        f", {one.times_the_least:,.3f} times the least there"
+        f"{best} is number {elsewhere.rank:,} of {elsewhere.variants:,} on {elsewhere.other}"
+        f", {elsewhere.times_the_least:,.3f} times the least there"
     )
 
 

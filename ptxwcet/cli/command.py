@@ -137,7 +137,7 @@ class CommandGroup(Command, CommandTree):
 
 
 def _refuse_repeated(ctx: click.Context, order: Sequence[click.Parameter]) -> None:
-    """Refuses repeated single-valued options, of which click silently takes the last value."""
+    """Refuses repeated single-valued options, whose last value click would take silently."""
     for option, times in Counter(order).items():
         if times == 1 or not isinstance(option, click.Option) or option.multiple:
             continue

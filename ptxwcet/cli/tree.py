@@ -1,6 +1,6 @@
 """Every command: its heading in ``--help``, its module, and its summary.
 
-A command of two words belongs to that of the first: ``validate FILE`` and ``validate attack``.
+A command of two words belongs to the first: ``validate FILE`` and ``validate attack``.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def bound(source: object, **given: Unpack[BoundArguments]) -> Bound:
     ``machine`` is a name or the path of a machine file; ``memory_latency``, in cycles, replaces its
     own, and ``on_unknown="worst"`` charges opcodes without a row its slowest. With a ``grid`` the
     whole launch is bounded, on ``sms`` of the machine's SMs (all) that hold ``resident_blocks``
-    blocks each, or as many as ``registers`` per thread (any possible number; ``"ptxas"`` asks it)
+    blocks each, or as many as ``registers`` per thread (any possible number; ``"ptxas"`` runs it)
     and ``dynamic_shared``, bytes of shared memory that the launch gives a block, allow;
     ``ptxas_info`` is a file of ptxas with the registers, ``co_runner`` the memory traffic of others
     meanwhile: ``"65536,20"``, bytes at once and GB a second.

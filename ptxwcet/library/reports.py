@@ -184,7 +184,7 @@ def what_if(
 ) -> Shown[WhatIfReport]:
     """Returns the bounds on machines with other figures, each change by itself.
 
-    ``changes`` are those of ``ptxwcet what-if --set``: ``{"fma.latency": 2, "memory.latency":
+    ``changes`` are as for ``ptxwcet what-if --set``: ``{"fma.latency": 2, "memory.latency":
     range(100, 401, 100)}``. Other arguments as of ``bound``. Raises PtxwcetError. Cost: a bound for
     each machine.
 

@@ -281,9 +281,7 @@ def named(
     """Returns compiled CUDA source, with the compiler's names after ``mark`` if the source as
     written reveals too few. Cost: then another :func:`compiled`.
     """
-    with contextlib.suppress(
-        OSError, ValueError, PtxwcetError
-    ):  # it is the same code without names
+    with contextlib.suppress(OSError, ValueError, PtxwcetError):  # names change no code
         if loses_names(text, read_text(path, MOST_TEXT_BYTES, "replace")):
             return with_debug_names(text, compiled_ptx(path, ("-G", *options), kept), mark)
     return text

@@ -194,7 +194,7 @@ class Opened:
 
 
 def open_request(request: Request, module: Module | None = None) -> Opened:
-    """Reads what a request names; ``module`` is its PTX if that has been parsed before.
+    """Reads the files of a request; ``module`` is its PTX if that has been parsed before.
 
     Raises PtxwcetError for input that concerns no single kernel. Cost: linear in the file.
     """

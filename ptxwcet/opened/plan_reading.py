@@ -52,7 +52,7 @@ def open_plan(path: str) -> tuple[SourceFile, dict[str, Any]]:
 
 
 def texts(value: Any) -> list[str]:
-    """Returns the texts of a value that is one text, or a list of them."""
+    """Returns the texts of a value: a single text, or a list."""
     return [value] if isinstance(value, str) else list(value)
 
 
@@ -218,7 +218,7 @@ class PlanProblems:
             self.report("PW573", f"no file {name!r}", key, number)
 
     def report_kernel(self, name: str, known: Sequence[str], number: int) -> None:
-        """Reports PW208 for a kernel that no file has; they have those that are ``known``."""
+        """Reports PW208 for a kernel that no file has; they have the ``known`` ones."""
         readable = list(readable_names(known).values())
         listed = ", ".join(readable[:20]) or "none"
         remedy = f"{nearest(name, (*readable, *known))}the kernels are: {listed}"

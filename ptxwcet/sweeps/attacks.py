@@ -79,9 +79,9 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """An attack: its name, what it attacks in a sentence, and what a unit of a seed sees.
+    """An attack: its name, its subject in a sentence, and the function of its units.
 
-    What ``unit`` returns may depend on the seed alone, not on what ran before in its process.
+    The result of ``unit`` may depend on the seed only, not on earlier work in its process.
     """
 
     name: str
@@ -164,7 +164,7 @@ ATTACKS = (
         attack_paths,
     ),
 )
-"""The attacks that come with the tool."""
+"""The attacks of the tool."""
 
 
 def seen_to_json(seen: Seen) -> dict[str, Any]:

@@ -45,7 +45,7 @@ _END_SECONDS = 5.0
 class Limits:
     """The limits of a unit, MiB of memory and seconds; None: no limit.
 
-    Memory is that of the process's data (RLIMIT_DATA), which Linux enforces and other systems may
+    Memory is the process's data (RLIMIT_DATA), which Linux enforces and other systems may
     not.
     """
 
@@ -79,7 +79,7 @@ class Ending(Enum):
 class Result:
     """The result of a unit: ``value`` of its work if it was done, else the reason ``why``.
 
-    ``seconds`` are those of the work.
+    ``seconds`` is the time of the work.
     """
 
     number: int

@@ -3,11 +3,11 @@
 ``build/sgemm_{tm}x{tn}.ptx`` is a template: text with expressions in braces; ``{{`` and ``}}`` are
 braces. An expression has integers, names of axes, ``+ - * // %``, ``cdiv(a, b)`` (a / b rounded
 up), ``min``, ``max`` and parentheses; a condition compares such expressions, with ``and``, ``or``
-and ``not``. All of it means what it means in Python, but that no value may leave 64 bits.
+and ``not``. The semantics are Python's, but values are limited to 64 bits.
 
-Nothing is executed but what is written here: a text is split into the few words that there are,
-Python's parser says how they belong together, and each node becomes a function of this module.
-There is no power, no attribute and no subscript; texts and nesting are bounded, so that parsing and
+Only functions of this module are executed: a text is split into the few permitted words, Python's
+parser gives their syntax tree, and each node becomes a function of this module. Powers, attributes
+and subscripts are not permitted; texts and nesting are bounded, so that parsing and
 evaluating take a bounded time.
 
 >>> template = parse_template("{m // 2}x{cdiv(m, 3)}")

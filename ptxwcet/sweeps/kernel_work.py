@@ -45,7 +45,7 @@ def kernel_unit(number: int, keyed: KeyedRequest, supplied: SuppliedInputs) -> U
 def bound_unit(payload: Mapping[str, Any], shared: Mapping[str, bytes]) -> dict[str, Any]:
     """Returns the result of the unit's kernel: its row, and the whole answer as it is cached.
 
-    The answer is None if another run might give another one. Only files that came with the unit are
+    The answer is None if another run might give another one. Only files sent with the unit are
     read. Raises MemoryError.
     """
     asked = dict(payload["request"])

@@ -2,7 +2,7 @@
 
 The file is TOML with a table ``[[sweep]]`` for each product (docs/plans.md); paths are relative to
 the plan. Reading a plan opens and parses its PTX files, once each, for the names of their kernels,
-and bounds nothing. Problems are those of plans of checks (PW570 to PW573, PW208, PW301), PW810 (no
+and bounds nothing. Problems are as in plans of checks (PW570 to PW573, PW208, PW301), PW810 (no
 values) and PW811 (a mistake in an expression), each with its place; all of a plan are reported at
 once. An unreadable PTX file is not a problem of the plan: its units are refused.
 

@@ -64,9 +64,9 @@ _NO_PHASES = "execution time and phases are not given: the warp has no single kn
 
 @dataclass(frozen=True, slots=True)
 class _WarpAlone:
-    """A warp, run alone: length, execution time and phases in cycles, None if not given.
+    """An isolated warp: length, execution time and phases in cycles, None if not given.
 
-    ``waits_behind_units``: the length leaves out waiting at servers behind the units.
+    ``waits_behind_units``: the length leaves out waiting at servers after the units.
     """
 
     kernel: str
@@ -80,7 +80,7 @@ class _WarpAlone:
 
 
 def _alone(analysis: KernelAnalysis, warp: int) -> _WarpAlone:
-    """Returns a warp of the worst block, run alone. Raises PtxwcetError (PW211, PW326)."""
+    """Returns an isolated warp of the worst block. Raises PtxwcetError (PW211, PW326)."""
     require_no_sizes(analysis.launch, analysis.kernel.span)
     worst = analysis.worst
     for path, section in zip(worst.paths.warps, worst.analysis.uncut, strict=True):

@@ -126,7 +126,7 @@ def annotate_ports(form: str, **given: Any) -> int:
 def ports_of_file(request: Request) -> tuple[FileAnswer, PortsReport]:
     """Returns the bounds of a file's kernels and their port loads. Raises PtxwcetError.
 
-    Cost: that of the bounds, and linear in the loops' bodies.
+    Cost: as the bounds, and linear in the loops' bodies.
     """
     answer = bound_file(request)
     answer = replace(answer, kernels=tuple(map(_without_sizes, answer.kernels)))

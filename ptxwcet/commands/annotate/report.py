@@ -196,7 +196,7 @@ def _annotated(
 
 
 def _lines(file: CodeFile, sums: _Sums, asked: Set[int] | None) -> Iterator[AnnotatedLine]:
-    """Yields the lines with what they pay; if some are requested, only lines with those."""
+    """Yields the lines with the cycles they pay; if some are requested, only these lines."""
     for line in file.lines:
         inside = [i for i in line.instructions if asked is None or i in asked]
         if inside:

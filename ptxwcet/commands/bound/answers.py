@@ -132,7 +132,7 @@ class Summary:
     """An answer as a row of a table: columns of the same names (docs/results.md).
 
     ``outcome`` is bounded, refused or failed; ``cycles``, ``seconds`` and ``guarantee`` are those
-    of the launch if there is a grid, else of a block, as ``of`` says; ``code`` and ``message`` are
+    of the launch if there is a grid, else of a block, named by ``of``; ``code`` and ``message`` are
     the first reason why there is no bound.
     """
 

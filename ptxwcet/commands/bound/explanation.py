@@ -171,7 +171,7 @@ def _paid_rows(
     text: Callable[[int], str | None],
     cycles: int,
 ) -> tuple[_Row, ...]:
-    """Returns a row for all instructions with the same name; none for those that pay nothing."""
+    """Returns one row per name of instructions, without names that pay nothing."""
     sums: dict[str, _Cycles] = {}
     texts: dict[str, str | None] = {}
     for origin in sorted(paid):

@@ -158,7 +158,7 @@ def render_text(
 
 
 def _line(kernel: BoundedKernel | Refused) -> str:
-    """Returns a line for programs: name, cycles and guarantee, then those of the launch."""
+    """Returns a line for programs: name, cycles and guarantee, also of the launch."""
     if isinstance(kernel, Refused):
         return f"{kernel.kernel} refused {kernel.diagnostics[0].code}\n"
     line = f"{kernel.kernel} {kernel.bound_cycles} {kernel.guarantee}"

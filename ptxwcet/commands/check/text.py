@@ -17,7 +17,7 @@ from ptxwcet.support.printable import plural, printable, printable_line
 
 
 def render_check_text(report: CheckReport) -> str:
-    """Returns the table of all checks, the problems of those that did not pass, and the counts."""
+    """Returns the table of all checks, the problems of failed ones, and the counts."""
     lines = [f"{report.tool} {report.version}  {printable_line(report.plan)}", ""]
     lines += text_table(report.checks)
     for check in report.checks:

@@ -52,7 +52,7 @@ def _kernel(kernel: KernelChange) -> list[str]:
     lines = [f"{head:<8} {kernel.kernel}{launch} on {kernel.machine} ({kernel.file})"]
     for kind, name in _KINDS:
         if kind == "lines" and kernel.paid is not None:
-            continue  # what they pay is below, initiation is a part of it
+            continue  # the cycles that they pay are below
         number = iterations_text if kind == "loops" else _number
         lines += [f"  {name}{_change(one, number)}" for one in getattr(kernel, kind)]
     return lines if kernel.paid is None else [*lines, *_payment(kernel.paid)]

@@ -277,7 +277,7 @@ def _at_the_end(axes: Axes, x: float, y: float, text: str) -> None:
 
 
 def _frame(axes: Axes, along: str) -> None:
-    """Draws lines behind the bars along one axis, and no box around them."""
+    """Draws lines below the bars along one axis, and no box around them."""
     axes.set_axisbelow(True)
     if along == "y":  # horizontal bars have their numbers at their ends
         axes.grid(axis="y", color=_RULE, lw=0.6)

@@ -1,4 +1,4 @@
-"""What the main job finds of a kernel: its prepared programs, and its bounds."""
+"""Holds the result of the main job for a kernel: its prepared programs, and its bounds."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from ptxwcet.warp.program import BlockWorkload
 class AnalysedPiece:
     """The blocks of one range of indices, their workload and every method's answer.
 
-    ``reported`` names the method whose answer is the bound; it has one. ``count``: how many blocks
-    of the grid execute just this, None if that is not known.
+    ``reported`` names the method whose answer is the bound; it has one. ``count``: the number of
+    blocks of the grid that execute exactly this piece, None if unknown.
     """
 
     paths: BlockPaths
@@ -44,11 +44,11 @@ class AnalysedPiece:
 class KernelAnalysis(OnFlow):
     """A kernel bounded for a launch on a machine; ``worst`` is the piece with the largest bound.
 
-    ``launch_bound``: how long the whole launch takes, or why that is open; None without a grid.
-    ``others``: the pieces under other choices of the facts that are stated, of which each covers
-    all blocks of the launch too; ``of_launch`` are those on which ``launch_bound`` rests.
-    ``roofline``: an estimate of the launch, where it is bounded. ``leaves_out``: ``pieces`` are for
-    some facts left out.
+    ``launch_bound``: the time of the whole launch, or the reason why it is open; None without a
+    grid. ``others``: the pieces under other choices of the stated facts, each of which also covers
+    all blocks of the launch; ``of_launch`` are those on which ``launch_bound`` rests. ``roofline``:
+    an estimate of the launch, where it is bounded. ``leaves_out``: ``pieces`` hold with some facts
+    left out.
     """
 
     flow: ControlFlow
@@ -73,10 +73,10 @@ class KernelAnalysis(OnFlow):
 
 @dataclass(frozen=True, slots=True)
 class PreparedPiece:
-    """The blocks of one range of indices and what their warps execute on a machine.
+    """The blocks of one range of indices, with the programs of their warps on a machine.
 
-    ``assumptions`` are those that the workload rests on; ``is_nominal``: no timing of it is charged
-    above the machine's own. ``count``: how many blocks execute just this, None if nobody knows.
+    ``assumptions`` are those of the workload; ``is_nominal``: no timing of it is charged above the
+    machine's own. ``count``: the number of blocks that execute exactly this, None if unknown.
     """
 
     paths: BlockPaths
@@ -88,7 +88,7 @@ class PreparedPiece:
 
 @dataclass(frozen=True, slots=True)
 class PreparedKernel(OnFlow):
-    """A kernel whose warps' programs are known, before any bound or run."""
+    """A kernel with the programs of its warps, before any bound or run."""
 
     flow: ControlFlow
     launch: Launch

@@ -1,8 +1,8 @@
-"""What all bound methods start from: the aligned barrier sections of a block, each warp profiled.
+"""Prepares a block for all bound methods: its aligned barrier sections, each warp profiled.
 
 Warps are dealt to the schedulers (sub-cores) of the SM round robin by their number. Warps of a
-sub-core compete for its issue port and its units, those of different ones only for units that they
-share (docs/methods/safe.md).
+sub-core compete for its issue port and its units, warps of different sub-cores only for shared
+units (docs/methods/safe.md).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WarpSection:
-    """What each warp of one class executes in one section, alone on a clean machine."""
+    """The program of each warp of one class in one section, alone on a clean machine."""
 
     body: tuple[Node, ...]
     barrier: Barrier | PartialBarrier | None
@@ -77,15 +77,15 @@ class WarpSection:
 
     @cached_property
     def limits(self) -> dict[str, int]:
-        """For each key, the most tallies that a run of the section passes."""
+        """The most tallies that a run of the section passes, by key."""
         return find_limits(self.body)
 
     @cached_property
     def length_cycles(self) -> int:
-        """L, but not before the bubble of the barrier at its end is over.
+        """L, but at least until the end of the bubble of the barrier at its end.
 
-        The next section starts on a clean machine: what delays it must have ended here. With
-        tallies, the length of no way through the section that keeps their limits is larger.
+        The next section starts on a clean machine: everything that delays it must have ended here.
+        With tallies, no path through the section within their limits is longer.
         """
         return self._priced_length[0]
 
@@ -109,14 +109,14 @@ class WarpSection:
 
     @cached_property
     def attribution(self) -> WarpAttribution:
-        """Which instruction each cycle of ``length_cycles`` is charged to. Raises PW404."""
+        """The instruction to which each cycle of ``length_cycles`` is charged. Raises PW404."""
         through_bubble = self.barrier is not None
         length = self._priced_length
         return attribute_limited(self.body, self.scoreboard, length, through_bubble=through_bubble)
 
     @cached_property
     def units(self) -> frozenset[str]:
-        """Units that the section uses on some allowed path."""
+        """The units that the section uses on some allowed path."""
         return frozenset(self.program.units)
 
     @cached_property
@@ -127,7 +127,7 @@ class WarpSection:
 
     @cached_property
     def left_cycles(self) -> dict[str, int]:
-        """For each register that is written, the longest latency of what writes it."""
+        """The longest latency of a writer of each written register, by register."""
         left: dict[int, int] = {}
         for _, writes, _, initiation, total, _, _ in self.program.steps:
             for register in writes:
@@ -141,28 +141,28 @@ class WarpSection:
 
     @cached_property
     def unit_demand(self) -> dict[str, int]:
-        """Largest total initiation on each unit, in cycles."""
+        """The largest total initiation on each unit, in cycles."""
         return dict(unit_demand(self.body))
 
     @cached_property
     def path_cycles(self) -> int:
-        """Largest total of the cycles at the memory path of the SM."""
+        """The largest total of the cycles at the memory path of the SM."""
         return self._most(lambda i: i.path_cycles)[0]
 
     @cached_property
     def sectors(self) -> int:
-        """The largest number of sectors asked of the memory of the GPU."""
+        """The largest number of sectors requested from the memory of the GPU."""
         return self._most(lambda i: i.sectors)[0]
 
     @cached_property
     def outside_sectors(self) -> int:
-        """The largest number of those sectors that are in no array which is set aside."""
+        """The largest number of those sectors that are in no array in persisting L2."""
         return self._most(lambda i: i.sectors - i.kept_sectors)[0]
 
     @property
     def waits_behind_units(self) -> bool:
-        """Whether a warp may wait at servers behind its units, also alone: its length says nothing
-        of that.
+        """Whether a warp may also wait at servers after its units: its length does not include
+        that.
         """
         return self.path_cycles > 0 or self.sectors > 0
 
@@ -172,50 +172,50 @@ class WarpSection:
         return bool(joining(self.body))
 
     def interference(self, units: frozenset[str]) -> int:
-        """Largest sum of ``c_w(j)`` over the section, for a delayed warp w that uses ``units``.
+        """Returns the largest sum of ``c_w(j)`` over the section, for a warp w using ``units``.
 
         ``c_w(j)`` is ``init(j)`` on a unit that w uses, else 1, j's issue slot (model, section 2).
-        Of a product of a warpgroup each warp has its initiation, and a slot, which come apart.
+        For a product of a warpgroup each warp has its initiation, and a slot, which are separate.
         """
-        known = self._interferences
-        if units not in known:
-            known[units] = self._most(lambda i: _delay(i, units))[0]
-        return known[units]
+        sums = self._interferences
+        if units not in sums:
+            sums[units] = self._most(lambda i: _delay(i, units))[0]
+        return sums[units]
 
     @cached_property
     def initiations(self) -> int:
-        """The largest sum of initiations, of whatever units."""
+        """The largest sum of initiations, on any units."""
         return self._most(lambda i: i.initiation_cycles)[0]
 
     def _most(self, weight: Callable[[TimedInstruction], int]) -> tuple[int, Prices]:
-        """The largest sum of a weight over the instructions of a way, and prices that show it."""
+        """Returns the largest sum of a weight over a path, and prices that prove it."""
         body = self.body
         if not self.limits:
             return most_cycles(body, weight), NO_PRICES
         return least_over_prices(self.limits, lambda prices: most_cycles(body, weight, prices))
 
     def interference_by_origin(self, units: frozenset[str]) -> dict[int, int]:
-        """:meth:`interference` by the kernel's instruction."""
+        """Returns :meth:`interference` by the kernel's instruction."""
         return self._by_origin(lambda i: _delay(i, units))
 
     def demand_by_origin(self, units: frozenset[str]) -> dict[int, int]:
-        """:meth:`demand_on` by the kernel's instruction."""
+        """Returns :meth:`demand_on` by the kernel's instruction."""
         return self._by_origin(lambda i: i.initiation_cycles if i.unit in units else 0)
 
     def _by_origin(self, weight: Callable[[TimedInstruction], int]) -> dict[int, int]:
-        """:meth:`_most` by the kernel's instruction."""
+        """Returns :meth:`_most` by the kernel's instruction."""
         cycles, prices = self._most(weight)
         shares = heaviest_cycles(self.body, weight, above(prices))
         rest = cycles - sum(shares.values())
         if rest:
-            parts = (heaviest_cycles(one, weight) for one in limited_parts(self.body, prices))
-            weights = next(found for found in parts if any(found.values()))
+            parts = (heaviest_cycles(part, weight) for part in limited_parts(self.body, prices))
+            weights = next(each for each in parts if any(each.values()))
             for origin, share in spread(rest, weights).items():
                 shares[origin] = shares.get(origin, 0) + share
         return shares
 
     def demand_on(self, units: frozenset[str]) -> int:
-        """Largest total initiation on these units, in cycles."""
+        """Returns the largest total initiation on these units, in cycles."""
         return self._most(lambda i: i.initiation_cycles if i.unit in units else 0)[0]
 
     @cached_property
@@ -224,7 +224,7 @@ class WarpSection:
 
 
 def _delay(instruction: TimedInstruction, units: frozenset[str]) -> int:
-    """``c_w(j)`` of an instruction, for a warp that uses ``units``."""
+    """Returns ``c_w(j)`` of an instruction, for a warp that uses ``units``."""
     if instruction.unit not in units:
         return 1
     return instruction.initiation_cycles + instruction.joins
@@ -232,7 +232,7 @@ def _delay(instruction: TimedInstruction, units: frozenset[str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SubCore:
-    """A scheduler's warps, and those that it shares units with.
+    """A scheduler's warps, and the warps with which it shares units.
 
     ``warps`` counts the warps of each class. ``others`` has, for each other sub-core that shares a
     queue with it, the units concerned and the warps of each class there.
@@ -247,7 +247,7 @@ class BlockSection:
     """One section of the block, run ``multiplicity`` times.
 
     ``warps`` has an entry for each class, None for a class whose warps have exited before.
-    ``joined``: what is proved of it where warps meet at barriers of a part of the block.
+    ``joined``: the proved bounds where warps synchronise at barriers of a part of the block.
     """
 
     multiplicity: int
@@ -265,7 +265,7 @@ class BlockSection:
         return any(own is not None and own.joins for own in self.warps)
 
     def unhindered(self, index: int) -> int:
-        """How many warps of a class, one of them with it, do not delay each other: a warpgroup."""
+        """Returns the number of warps of a class that do not delay each other: a warpgroup."""
         own = self.warps[index]
         return WARPGROUP if own is not None and own.joins else 1
 
@@ -278,7 +278,7 @@ class BlockSection:
 
 @dataclass(frozen=True, slots=True)
 class SectionAlternatives:
-    """Sequences of sections of which the block runs one, ``multiplicity`` times one of them."""
+    """Alternative sequences of sections: the block runs one of them ``multiplicity`` times."""
 
     multiplicity: int
     alternatives: tuple[tuple[BlockStep, ...], ...]
@@ -292,9 +292,9 @@ class BlockAnalysis:
     """A block's workload on a machine, cut into sections.
 
     ``steps`` are the sections in order, with alternatives where the warps of the block choose
-    together. ``sub_cores`` that are alike are listed once. ``has_private_units``: each sub-core has
+    together. Equal ``sub_cores`` are listed once. ``has_private_units``: each sub-core has exactly
     one server of its own of every unit that is used. ``is_nominal``: no timing is charged above the
-    machine's own. ``assumptions`` are those that the workload itself needs.
+    machine's own. ``assumptions`` are those of the workload itself.
     """
 
     workload: BlockWorkload
@@ -315,12 +315,12 @@ class BlockAnalysis:
 
     @cached_property
     def polling(self) -> Fraction | None:
-        """The largest share of its cycles that the block's polls of mbarriers may take beside its
-        work, whatever section it is in; None where nothing counts at mbarriers.
+        """The largest share of its cycles that the block's polls of mbarriers may take in addition
+        to its work, in any section; None without mbarriers.
         """
-        joined = (one.joined for one in every_section(self.steps))
-        shares = (None if one is None else one.polling for one in joined)
-        return max((one for one in shares if one is not None), default=None)
+        joined = (section.joined for section in every_section(self.steps))
+        shares = (None if own is None else own.polling for own in joined)
+        return max((share for share in shares if share is not None), default=None)
 
     @property
     def is_single_path(self) -> bool:
@@ -329,27 +329,27 @@ class BlockAnalysis:
 
     @property
     def cores(self) -> tuple[tuple[int, ...], ...]:
-        """How many warps of each class the sub-cores run, each kind once."""
+        """The warps of each class on the sub-cores, each kind once."""
         return tuple(dict.fromkeys(core.warps for core in self.sub_cores))
 
     @cached_property
     def joins(self) -> bool:
         """Whether warpgroups execute products."""
-        return any(joining(one.program.body) for one in self.workload.classes)
+        return any(joining(c.program.body) for c in self.workload.classes)
 
     def competing(self, section: BlockSection) -> tuple[SubCore, ...]:
-        """Those among which warps delay each other in a section: sub-cores, one by one.
+        """Returns the sub-cores whose warps delay each other in a section.
 
-        Where warpgroups execute products, all warps of the block (docs/methods/warpgroups.md).
+        If warpgroups execute products: one for all warps of the block (docs/methods/warpgroups.md).
         """
         if not section.joins:
             return self.sub_cores
-        return (SubCore(tuple(len(one.warps) for one in self.workload.classes)),)
+        return (SubCore(tuple(len(c.warps) for c in self.workload.classes)),)
 
     @cached_property
     def uncut(self) -> tuple[WarpSection, ...]:
-        """Each class's whole program, barriers as ordinary instructions: without any, its section,
-        of which some may be known.
+        """The whole program of each class, with barriers as ordinary instructions; a section
+        without barriers is reused.
         """
         scoreboard = self.workload.scoreboard
         sections = [step for step in self.steps if isinstance(step, BlockSection)]
@@ -357,12 +357,12 @@ class BlockAnalysis:
         return tuple(
             next((own for own in cut if own.body == body), None)
             or WarpSection(body, None, scoreboard)
-            for body in (one.program.body for one in self.workload.classes)
+            for body in (c.program.body for c in self.workload.classes)
         )
 
 
 def every_section(steps: Sequence[BlockStep]) -> Iterator[BlockSection]:
-    """The sections of all ways."""
+    """Yields the sections of all paths."""
     for step in steps:
         if isinstance(step, BlockSection):
             yield step
@@ -374,7 +374,7 @@ def every_section(steps: Sequence[BlockStep]) -> Iterator[BlockSection]:
 def most_of_steps(
     steps: Sequence[BlockStep], of_section: Callable[[BlockSection], tuple[int, ...]]
 ) -> tuple[int, ...]:
-    """Figures of sections, each summed over steps; of alternatives the largest of each counts."""
+    """Returns figures of sections, summed over steps and maximised over alternatives."""
     total: tuple[int, ...] = ()
     for step in steps:
         if isinstance(step, BlockSection):
@@ -394,13 +394,13 @@ def analyse_block(
     *,
     is_nominal: bool = True,
 ) -> BlockAnalysis:
-    """Cuts and aligns the sections of a block; profiles are computed when a method asks for them.
+    """Cuts and aligns the sections of a block; profiles are computed on demand.
 
-    ``is_nominal`` False says that some timing of the workload is charged above the machine's own.
+    ``is_nominal`` is False if some timing of the workload is charged above the machine's own.
 
     Raises PW501 to PW504 for barriers that the warps do not meet alike, and PW404 where some are of
-    a part of the block. Cost: linear in the programs' trees; of sections with such barriers that of
-    :func:`~ptxwcet.bounds.joins.joined_section`.
+    a part of the block. Cost: linear in the programs' trees; for sections with such barriers the
+    cost of :func:`~ptxwcet.bounds.joins.joined_section`.
     """
     used = frozenset[str]().union(*(used_units(c.program.body) for c in workload.classes))
     counts = {unit.name: unit.count for unit in machine.units if unit.name in used}
@@ -415,10 +415,10 @@ def analyse_block(
             return None
         warp_section = of_section.get(id(section))
         if warp_section is None:
-            warp_section = of_section[id(section)] = known(section.body, section.barrier)
+            warp_section = of_section[id(section)] = unique(section.body, section.barrier)
         return warp_section
 
-    def known(body: tuple[Node, ...], barrier: Barrier | PartialBarrier | None) -> WarpSection:
+    def unique(body: tuple[Node, ...], barrier: Barrier | PartialBarrier | None) -> WarpSection:
         new = WarpSection(body, barrier, workload.scoreboard)
         return prepared_sections.setdefault((barrier, *structures.body(body)), new)
 
@@ -426,7 +426,7 @@ def analyse_block(
         last, ends = body[-1] if body else None, None
         if isinstance(last, Barrier) or (isinstance(last, PartialBarrier) and last.waits):
             ends = last
-        own = known(body, ends)
+        own = unique(body, ends)
         return own.slack_cycles, own.interference(own.units)
 
     standing: Standing
@@ -434,7 +434,7 @@ def analyse_block(
     def joined(warps: Sequence[WarpSection | None], *, repeats: bool) -> JoinedSection | None:
         if not any(own is not None and has_join(own.body) for own in warps):
             return None
-        # here: few kernels have such barriers
+        # Imported here because few kernels have such barriers.
         from ptxwcet.bounds.joins import JoiningWarps, joined_section
 
         present = [
@@ -468,20 +468,20 @@ def analyse_block(
     def sections_of(programs: Sequence[WarpProgram]) -> tuple[BlockStep, ...]:
         nonlocal standing
         standing = {}
-        of_section.clear()  # those of other programs are gone
-        return tuple(map(step, align_sections([cut_at_barriers(one) for one in programs])))
+        of_section.clear()  # Sections of other programs no longer exist.
+        return tuple(map(step, align_sections([cut_at_barriers(program) for program in programs])))
 
-    programs = [one.program for one in workload.classes]
+    programs = [program.program for program in workload.classes]
     try:
         steps = sections_of(programs)
     except NotStaticError as apart:
-        # here: few kernels have such barriers
+        # Imported here because few kernels have such barriers.
         from ptxwcet.bounds.joins import with_barriers_joined
 
         together = with_barriers_joined(programs, workload.warp_count)
         if together is None:
             raise
-        try:  # phases may cross barriers of the block
+        try:  # Phases may cross barriers of the block.
             steps = sections_of(together)
         except PtxwcetError:
             raise apart from None
@@ -499,7 +499,7 @@ def analyse_block(
 def _deal_warps(
     workload: BlockWorkload, schedulers: int, units: Mapping[str, int]
 ) -> tuple[SubCore, ...]:
-    """The kinds of sub-cores that run warps; ``units`` counts the servers of each unit."""
+    """Returns the kinds of sub-cores that run warps; ``units`` counts the servers of each unit."""
     counts = [[0] * len(workload.classes) for _ in range(schedulers)]
     for index, warp_class in enumerate(workload.classes):
         for warp in warp_class.warps:
@@ -516,19 +516,19 @@ def _deal_warps(
             if shared and any(counts[other_core]):
                 competitors.append((shared, tuple(counts[other_core])))
         if any(counts[core]):
-            ordered = sorted(competitors, key=lambda one: (sorted(one[0]), one[1]))
+            ordered = sorted(competitors, key=lambda entry: (sorted(entry[0]), entry[1]))
             cores.append(SubCore(tuple(counts[core]), tuple(ordered)))
     return tuple(dict.fromkeys(cores))
 
 
-def _share_queue(servers: int, schedulers: int, one: int, other: int) -> bool:
-    """Whether two sub-cores share the queue of a unit with so many servers.
+def _share_queue(servers: int, schedulers: int, core: int, other: int) -> bool:
+    """Returns whether two sub-cores share the queue of a unit with this many servers.
 
     A multiple of the schedulers gives each its own; a divisor of their number is shared by
-    neighbours; any other number stands behind one queue for all.
+    neighbours; any other number has a single queue for all.
     """
     if servers % schedulers == 0:
-        return one == other
+        return core == other
     if schedulers % servers == 0:
-        return one * servers // schedulers == other * servers // schedulers
+        return core * servers // schedulers == other * servers // schedulers
     return True

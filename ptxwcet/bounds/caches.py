@@ -1,19 +1,19 @@
-"""What a launch asks of the L2 cache and the memory behind caches (docs/methods/caches.md).
+"""Bounds the traffic of a launch after its caches (docs/methods/caches.md).
 
-A block touches ``f`` lines at most, ``R`` blocks are there at a time, all blocks together touch
-``F = blocks * f``. What a machine file may claim of a cache for C lines:
+A block touches at most ``f`` lines, ``R`` blocks are resident at a time, all blocks together touch
+``F = blocks * f``. A machine file may claim one of the following of a cache for C lines:
 
-    keeps-recent        a line stays as long as fewer than C others are used: of x sectors a block
-                        there come again, over all blocks, R x F / (C - R f + 1) at most
-    conservative-cache  while C lines are asked for, C are brought in: C (1 + F / (C + 1 - R f)),
-                        and what is not there of lines that are, each sector once
-    xor-hashed-sets     runs of lines no more of which meet in a set than it has ways: F, once
+    keeps-recent        a line stays as long as fewer than C others are used: of x sectors per block
+                        there are fetched again, over all blocks, R x F / (C - R f + 1) at most
+    conservative-cache  while C lines are requested, C are fetched: C (1 + F / (C + 1 - R f)),
+                        and missing sectors of present lines, once each
+    xor-hashed-sets     runs of lines with at most as many in a set as it has ways: F, once
 
-The L1 cache of an SM has its slots alone, and stores go through it. What leaves the L2 cache may
-have to be written back, also what was there before.
+The L1 cache of an SM has only its slots, and stores pass through it. Lines evicted from the L2
+cache may have to be written back, including lines from before the launch.
 
-Example: 4,096 blocks of 53 lines and 55 sectors that are loaded, 8 on an SM whose L1 cache keeps
-1,024 lines: 225,280 sectors, and 8 * 55 * 217,088 / 601 = 158,932 that come again.
+Example: 4,096 blocks with 53 lines and 55 loaded sectors, 8 on an SM whose L1 cache keeps 1,024
+lines: 225,280 sectors, and 8 * 55 * 217,088 / 601 = 158,932 fetched again.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ from ptxwcet.support.records import dataclass
 _SECTORS = LINE // SECTOR
 _NOTHING = Footprint()
 _BY_L1 = re.compile(r"ld\.global(?:\.(?:ca|nc|v[248]|[busf](?:8|16|32|64|128)))+")
-"""Loads that the L1 cache serves, if what they ask for is there."""
+"""The loads that the L1 cache serves on a hit."""
 _AGAINST = re.compile(
     r".*(evict|no_allocate|cache_hint|discard|applypriority|acq|volatile|mmio|\.(cs|lu|cv|wt)\b).*"
     r"|CCTL\b.*"
 )
-"""What tells a cache to forget, or not to keep, what it otherwise would."""
+"""The words that make a cache forget data, or not keep data that it otherwise would."""
 
 
 @dataclass(frozen=True, slots=True)
 class CacheUse:
-    """What a launch asks of a cache: of all accesses that use its lines, of those for which sectors
-    are brought in, and of those that change some.
+    """The use of a cache by a launch: by all accesses to its lines, by those whose sectors are
+    fetched, and by those that change sectors.
 
-    ``asked`` are the sectors of all accesses, with those that are fetched since they are not
-    filled; ``resident`` the blocks that are there at a time at most, in each of ``caches``.
+    ``asked`` are the sectors of all accesses, including those fetched because they are written in
+    part; ``resident`` is the most blocks resident at a time, in each of ``caches``.
     """
 
     blocks: int
@@ -69,8 +69,8 @@ class CacheUse:
 
 
 def fetched_if_recent(use: CacheUse, kept: int) -> int | None:
-    """Sectors that are brought in if the cache keeps ``kept`` lines that were used last, and no
-    store makes any leave; None if nothing follows.
+    """Returns the sectors fetched if the cache keeps the ``kept`` lines used last, and no store
+    evicts a line; None if nothing follows.
     """
     if _fits(use, kept) and use.fetched.launch_sectors is not None:
         return use.caches * use.fetched.launch_sectors
@@ -78,14 +78,14 @@ def fetched_if_recent(use: CacheUse, kept: int) -> int | None:
 
 
 def fetched_if_conservative(use: CacheUse, kept: int) -> int | None:
-    """The same if no more than ``kept`` lines are brought in while no more are asked for."""
+    """Returns the same if at most ``kept`` lines are fetched while no more are requested."""
     lines = _allocated_if_conservative(use, kept)
     return None if lines is None else _SECTORS * lines + _of_old_lines(use)
 
 
 def moved_if_recent(use: CacheUse, kept: int, lines: int) -> int | None:
-    """Sectors that are brought in and written back if a cache of ``lines`` keeps those that were
-    used last; None if nothing follows.
+    """Returns the sectors fetched and written back if a cache of ``lines`` keeps the lines used
+    last; None if nothing follows.
     """
     fetched = fetched_if_recent(use, kept)
     if fetched is None:
@@ -102,7 +102,7 @@ def moved_if_recent(use: CacheUse, kept: int, lines: int) -> int | None:
 
 
 def moved_if_conservative(use: CacheUse, kept: int, lines: int) -> int | None:
-    """The same if no more lines are brought in than are asked for while these are few."""
+    """Returns the same if no more lines are fetched than are requested while these are few."""
     allocated = _allocated_if_conservative(use, kept)
     if allocated is None:
         return None
@@ -113,8 +113,8 @@ def moved_if_conservative(use: CacheUse, kept: int, lines: int) -> int | None:
 
 
 def moved_if_hashed(use: CacheUse, sets: int, ways: int, lines: int) -> int | None:
-    """The same if the cache has so many sets, to which any aligned piece of as many lines comes one
-    by one: none of a launch leaves if its runs of lines have no more pieces than a set has ways.
+    """Returns the same for a cache with ``sets`` sets, where aligned pieces of that many lines use
+    each set once: no line is evicted if the launch's runs have no more pieces than a set has ways.
     """
     runs, fetched = use.all.launch_runs, use.fetched.launch_sectors
     if runs is None or fetched is None or sum(_pieces(run, sets) for run in runs) > ways:
@@ -124,18 +124,18 @@ def moved_if_hashed(use: CacheUse, sets: int, ways: int, lines: int) -> int | No
 
 
 def _pieces(run: int, sets: int) -> int:
-    """How many aligned pieces of as many lines as there are sets a run of lines meets at most."""
+    """Returns the most aligned pieces of ``sets`` lines that a run of lines touches."""
     return (run - 2) // sets + 2 if run > 1 else run
 
 
 def _fits(use: CacheUse, kept: int) -> bool:
-    """Whether all lines of the launch are there at once."""
+    """Returns whether all lines of the launch fit at once."""
     return use.all.launch_lines is not None and use.all.launch_lines <= kept
 
 
 def _touched(use: CacheUse, each: int, kept: int) -> int | None:
-    """What so many units of each block come to, once and those that come again; None if what is
-    there at a time is too much.
+    """Returns the accesses to ``each`` units per block: first ones and repeated ones; None if the
+    resident blocks exceed the cache.
     """
     rest = kept - use.resident * use.all.block_lines + 1
     if rest < 1:
@@ -145,7 +145,7 @@ def _touched(use: CacheUse, each: int, kept: int) -> int | None:
 
 
 def _allocated_if_conservative(use: CacheUse, kept: int) -> int | None:
-    """Lines that are brought in if no more are than are asked for while these are few."""
+    """Returns the lines fetched if these are no more than are requested while those are few."""
     if _fits(use, kept):
         return use.caches * kept
     rest = kept + 1 - use.resident * use.all.block_lines
@@ -153,7 +153,7 @@ def _allocated_if_conservative(use: CacheUse, kept: int) -> int | None:
 
 
 def _of_old_lines(use: CacheUse) -> int:
-    """Sectors that are brought in of lines that are there before the launch, but not whole."""
+    """Returns the sectors fetched into lines that the launch finds present but not whole."""
     first = use.blocks * use.fetched.block_sectors
     together = use.fetched.launch_sectors
     return first if together is None else min(first, use.caches * together)
@@ -165,7 +165,7 @@ _OF_L2 = {KEEPS_RECENT: moved_if_recent, CONSERVATIVE: moved_if_conservative}
 
 @dataclass(frozen=True, slots=True)
 class _Launched:
-    """A launch, as far as caches are asked by it; ``asked`` as of :class:`CacheUse`."""
+    """The use of caches by a launch; ``asked`` as in :class:`CacheUse`."""
 
     machine: Machine
     dispatch: Dispatch
@@ -176,9 +176,9 @@ class _Launched:
 
     @property
     def behind_l1(self) -> tuple[int, tuple[str, ...]]:
-        """Sectors that the L2 cache is asked for at most, and the claim that this rests on.
+        """The most sectors requested from the L2 cache, and the claim on which this rests.
 
-        A store may make a sector leave that it changes: it is loaded once more for that.
+        A store may evict a sector that it changes: this sector is loaded once more.
         """
         machine, rules = self.machine, self.machine.l1_cache
         if rules is None:
@@ -187,26 +187,26 @@ class _Launched:
         if self.uses_shared:
             kept -= machine.limits.shared_bytes_per_sm
         fetches = 1 if machine.memory is None else machine.memory.fetches_of_partial_sectors
-        others = self.footprints.asked(lambda one: not self._by_l1(one), fetches)
-        stored = self.footprints.asked(lambda one: one.access.changes, 0)
+        others = self.footprints.asked(lambda a: not self._by_l1(a), fetches)
+        stored = self.footprints.asked(lambda a: a.access.changes, 0)
         resident = min(self.blocks, self.dispatch.resident_blocks)
         use = CacheUse(
             *(self.blocks, resident, self.asked),
             *(self.footprints.of(), self.footprints.of(self._by_l1)),
             caches=self.dispatch.sms,
         )
-        found = {
+        fetches_by = {
             key: fetched + self.blocks * (others + stored)
             for key, theorem in _OF_L1.items()
             if machine.states(key) and (fetched := theorem(use, kept // LINE)) is not None
         }
-        best = min(found, key=found.__getitem__, default=None)
-        if best is None or found[best] >= self.asked:
+        best = min(fetches_by, key=fetches_by.__getitem__, default=None)
+        if best is None or fetches_by[best] >= self.asked:
             return self.asked, ()
-        return found[best], (best,)
+        return fetches_by[best], (best,)
 
     def behind_l2(self, asked: int) -> tuple[int, tuple[str, ...]]:
-        """Sectors that the memory moves if the L2 cache is asked for so many."""
+        """Returns the sectors that the memory moves after ``asked`` requests to the L2 cache."""
         machine, rules = self.machine, self.machine.l2_cache
         if rules is None:
             return asked, ()
@@ -214,7 +214,7 @@ class _Launched:
         resident = min(self.blocks, self.dispatch.sms * self.dispatch.resident_blocks)
         use = CacheUse(self.blocks, resident, asked, of(), of(_is_fetched), of(_is_changed))
         lines = -(-rules.bytes.value // LINE)
-        found = {
+        moves_by = {
             key: moved
             for key, theorem in _OF_L2.items()
             if machine.states(key)
@@ -223,12 +223,12 @@ class _Launched:
         sets, ways = rules.sets, rules.ways
         if machine.states(HASHED_SETS) and sets is not None and ways is not None:
             hashed = moved_if_hashed(use, sets.value, ways.value, lines)
-            found |= {} if hashed is None else {HASHED_SETS: hashed}
-        best = min(found, key=found.__getitem__, default=None)
-        return (asked, ()) if best is None or found[best] >= asked else (found[best], (best,))
+            moves_by |= {} if hashed is None else {HASHED_SETS: hashed}
+        best = min(moves_by, key=moves_by.__getitem__, default=None)
+        return (asked, ()) if best is None or moves_by[best] >= asked else (moves_by[best], (best,))
 
-    def _by_l1(self, one: AnalysedAccess) -> bool:
-        words = self.footprints.kernel.instructions[one.index].words
+    def _by_l1(self, access: AnalysedAccess) -> bool:
+        words = self.footprints.kernel.instructions[access.index].words
         return _BY_L1.fullmatch(words) is not None
 
 
@@ -241,19 +241,20 @@ def behind_caches(
     *,
     uses_shared: bool,
 ) -> tuple[SetAside, tuple[Assumption, ...]] | None:
-    """What caches leave of a launch that asks for so many sectors, by what is claimed of them, and
-    what that rests on; None if nothing is claimed that makes it less.
+    """Returns the traffic of a launch after its caches, by their claims, with the assumptions; None
+    if no claim reduces it.
 
-    ``uses_shared``: an SM may give all that it can to shared memory instead of its L1 cache.
+    ``uses_shared``: an SM may give all of its configurable memory to shared memory instead of the
+    L1 cache.
 
-    Others would use the caches as well: nothing is claimed beside them, nor of part of a cache, nor
-    of kernels that tell caches what to keep. Cost: that of footprints.
+    Others would use the caches as well: no claim holds with co-runners, for a part of a cache, or
+    for kernels with cache hints. Cost: as for footprints.
     """
     memory = dispatch.memory
     if memory.co_runner is not None or memory.set_aside is not None or not footprints.is_known:
         return None
     instructions = footprints.kernel.instructions
-    if any(one.op_class is OpClass.FENCE or _AGAINST.match(one.words) for one in instructions):
+    if any(i.op_class is OpClass.FENCE or _AGAINST.match(i.words) for i in instructions):
         return None
     launched = _Launched(machine, dispatch, footprints, blocks, asked, uses_shared)
     passed, l1 = launched.behind_l1
@@ -269,14 +270,14 @@ def behind_caches(
         rests_on.append(assumed("slots-outlast-the-cache", text, "claimed caches"))
     both = memory.cycles_per_1024_sectors
     cache = machine.cache_cycles_per_1024_sectors
-    # as so many sectors that pass both: each of ``passed`` the cache, each of ``moved`` the memory
+    # As sectors that pass both: the cache serves each of ``passed``, the memory each of ``moved``.
     served = -(-(cache * passed + (both - cache) * moved) // max(1, both))
     return SetAside(0, served), tuple(rests_on)
 
 
-def _is_fetched(one: AnalysedAccess) -> bool:
-    return one.access.purpose is not Purpose.STORE or one.most.partial > 0
+def _is_fetched(access: AnalysedAccess) -> bool:
+    return access.access.purpose is not Purpose.STORE or access.most.partial > 0
 
 
-def _is_changed(one: AnalysedAccess) -> bool:
-    return one.access.changes
+def _is_changed(access: AnalysedAccess) -> bool:
+    return access.access.changes

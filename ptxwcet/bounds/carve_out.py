@@ -1,10 +1,10 @@
-"""What a launch sets aside in the L2 cache, and what the memory of the GPU moves of it at most.
+"""Bounds the memory traffic of arrays that a launch keeps in persisting L2 (a carve-out).
 
-Of an array of n bytes lie at most ``(n + u - 2) // u + 1`` of the units of u bytes, wherever
-it begins. Each is fetched once, written back once before that with what it held, and once with what
-it holds (docs/methods/first-touch.md).
+An array of n bytes has at most ``(n + u - 2) // u + 1`` of the units of u bytes, wherever it is.
+Each unit is fetched once, written back once before that with its old contents, and once with its
+new contents (docs/methods/first-touch.md).
 
-Example: an array of 4,194,304 bytes has at most 131,073 sectors, for which 393,219 are moved.
+Example: an array of 4,194,304 bytes has at most 131,073 sectors, which cause 393,219 moves.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from ptxwcet.memory.counting import SECTOR
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.source import Span
 
-_MOVES = 3  # of a unit: what it held is written back, it is fetched, it is written back
+_MOVES = 3  # moves of a unit: its old contents are written back, it is fetched, it is written back
 
 JOINED_MISSES = (
     "what asks for something that is on its way to the L2 cache loses no more than its latency, "
     "beside the time in which cache and memory are busy"
 )
-"""What any bound rests on that counts hits of a cache."""
+"""The assumption of every bound that counts hits of a cache."""
 
 
 def set_aside_in(block: LaunchedBlock, machine: Machine) -> SetAside | None:
-    """What the arrays of a launch that are set aside ask of the memory; None if there are none.
+    """Returns the memory demand of a launch's arrays in persisting L2; None without any.
 
     Raises PtxwcetError (PW326) if the machine has no room for them. Cost: linear in the arrays.
     """
@@ -50,23 +50,23 @@ def set_aside_in(block: LaunchedBlock, machine: Machine) -> SetAside | None:
 
 
 def assumptions_of_arrays(block: LaunchedBlock) -> tuple[Assumption, ...]:
-    """The assumptions of a bound that counts on arrays set aside; none without such arrays."""
+    """Returns the assumptions of a bound with arrays in persisting L2, if any."""
     if not block.arrays:
         return ()
     sizes = ", ".join(f"{name} {size:,}" for name, size in block.arrays)
     names = ", ".join(name for name, _ in block.arrays)
-    said = {
+    texts = {
         "array-sizes": "every address that the kernel makes of a pointer and numbers lies in so "
         f"many bytes from it on: {sizes}",
         "carve-out": f"{names} are set aside in the L2 cache during the launch, which nothing else "
         "is: it fetches each unit of them once at most, and writes it back once at most",
         "joined-misses": JOINED_MISSES,
     }
-    return tuple(assumed(key, text, "--param bytes") for key, text in said.items())
+    return tuple(assumed(key, text, "--param bytes") for key, text in texts.items())
 
 
 def require_grid(launch: Launch, span: Span) -> None:
-    """Raises PtxwcetError (PW326) for arrays that are set aside by a launch of unknown size."""
+    """Raises PtxwcetError (PW326) for arrays in persisting L2 without a known grid."""
     if launch.sizes and launch.grid is None:
         raise PtxwcetError(
             Diagnostic(
@@ -80,7 +80,7 @@ def require_grid(launch: Launch, span: Span) -> None:
 
 
 def require_no_sizes(launch: Launch, span: Span) -> None:
-    """Raises PtxwcetError (PW326) for arrays that are set aside where no launch is bounded."""
+    """Raises PtxwcetError (PW326) for arrays in persisting L2 where no launch is bounded."""
     if launch.sizes:
         names = ", ".join(map(launch.name_of, launch.sizes))
         raise PtxwcetError(

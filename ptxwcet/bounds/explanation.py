@@ -1,17 +1,17 @@
-"""Where the cycles of the safe bound go, instruction by instruction; the parts add up to the bound.
+"""Attributes the cycles of the safe bound to instructions; the parts add up to the bound.
 
 ``SAFE = sum over sections of multiplicity * (L_w + interference of the others)`` for the warp w
-that determines the section, on the worst way where the block may go several. L_w is attributed
+that determines the section, on the worst path where the block may take several. L_w is attributed
 along w's isolated run (:mod:`ptxwcet.timing.attribution`); an instruction j of another warp pays
-what the bound charges for it: ``c_w(j)`` an execution on w's sub-core, its initiation on a shared
-unit elsewhere.
+its charge in the bound: ``c_w(j)`` per execution on w's sub-core, its initiation on a shared unit
+elsewhere.
 
-For a launch a form of the theorem adds up the work of many blocks, and the slack of those of one
-slot: of which blocks, is not known to instructions. So work and tail are shared out in proportion
-to what each instruction is initiated in all blocks of the grid, waiting at the memory in proportion
-to its sectors, latency in proportion to what the slowest warp of a block waits for it. What polls
-may take is work of the waits. Gaps of the launcher and the overhead of a launch belong to no
-instruction.
+For a launch, a form of the theorem adds up the work of many blocks and the slack of the blocks of
+one slot; which blocks these are cannot be attributed to instructions. So work and tail are divided
+in proportion to the initiations of each instruction in all blocks of the grid, waiting at the
+memory in proportion to its sectors, and latency in proportion to the wait of the slowest warp of a
+block for it. The cycles of polls are work of the waits. Gaps of the launcher and the overhead of a
+launch belong to no instruction.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from ptxwcet.warp.structure import entered
 
 
 class PaidCycles(NamedTuple):
-    """Cycles of a bound that one instruction pays, or several.
+    """The cycles of a bound that one instruction pays, or several.
 
     ``issue``, ``result`` and ``unit``: the determining warp issues it, waits for its result, waits
-    while it stands in the queue of its unit. ``interference``: other warps execute it meanwhile.
+    while it is in the queue of its unit. ``interference``: other warps execute it meanwhile.
     """
 
     issue: int = 0
@@ -48,7 +48,7 @@ class PaidCycles(NamedTuple):
         return self.issue + self.result + self.unit + self.interference
 
     def plus(self, other: PaidCycles, times: int = 1) -> PaidCycles:
-        """These cycles plus ``times`` times the other ones."""
+        """Returns the sum of these cycles and ``times`` times the other ones."""
         return PaidCycles(*[a + times * b for a, b in zip(self, other, strict=True)])
 
 
@@ -56,7 +56,7 @@ class PaidCycles(NamedTuple):
 class SectionExplanation:
     """One execution of a section that the block executes ``multiplicity`` times.
 
-    ``is_waiting``: it is no section, but the cycles for waiting at the servers behind the units.
+    ``is_waiting``: it is not a section, but the cycles of waiting at the servers after the units.
     ``warp_class`` is the class of the determining warp, None without one. ``paid`` by origin adds
     up to ``cycles``; ``executions`` by origin are those of the determining warp.
     """
@@ -72,14 +72,14 @@ class SectionExplanation:
 
 @dataclass(frozen=True, slots=True)
 class BoundExplanation:
-    """The safe bound of a block, ``cycles``, taken apart."""
+    """The parts of the safe bound of a block, ``cycles``."""
 
     cycles: int
     sections: tuple[SectionExplanation, ...]
 
     @property
     def paid(self) -> dict[int, PaidCycles]:
-        """What each instruction pays over all sections; adds up to ``cycles``."""
+        """The cycles that each instruction pays over all sections; they add up to ``cycles``."""
         total: dict[int, PaidCycles] = {}
         for section in self.sections:
             for origin, paid in section.paid.items():
@@ -88,7 +88,7 @@ class BoundExplanation:
         return total
 
     def executions(self) -> dict[int, Counter[int]]:
-        """For each class of warps, what it executes in the sections that it determines."""
+        """Returns, for each class of warps, its executions in the sections that it determines."""
         total: dict[int, Counter[int]] = {}
         for section in self.sections:
             if section.warp_class is None:
@@ -100,15 +100,15 @@ class BoundExplanation:
 
 
 def explain_safe(analysis: BlockAnalysis) -> BoundExplanation:
-    """Takes the bound of :func:`~ptxwcet.bounds.safe.bound_safe` apart.
+    """Divides the bound of :func:`~ptxwcet.bounds.safe.bound_safe` into parts.
 
-    Raises PW404 if the waits of a loop do not settle. Cost: one attribution a section and class
+    Raises PW404 if the waits of a loop do not settle. Cost: one attribution per section and class
     that determines it, independent of trip counts.
     """
     bound = bound_safe(analysis)
     waiting = _waiting(analysis, bound.memory_cycles)
     own = bound.cycles - bound.memory_cycles
-    if own != sum(one.multiplicity * one.cycles for one in bound.sections):
+    if own != sum(s.multiplicity * s.cycles for s in bound.sections):
         alone = analysis.uncut[0]  # one warp: its isolated length is the smaller bound
         whole = _explain(BlockSection(1, (alone,)), analysis.sub_cores[0], 0)
         return BoundExplanation(bound.cycles, (whole, *waiting))
@@ -131,12 +131,12 @@ def explain_safe(analysis: BlockAnalysis) -> BoundExplanation:
 
 
 def _waiting(analysis: BlockAnalysis, cycles: int) -> tuple[SectionExplanation, ...]:
-    """Waiting at the servers behind the units, shared out by what instructions ask of them."""
+    """Returns the waiting at the servers after the units, divided by the instructions' demand."""
     if not cycles:
         return ()
     each = analysis.machine.cycles_per_1024_sectors
     served = served_by_instruction(
-        analysis.workload, lambda one: 1024 * one.path_cycles + each * one.sectors
+        analysis.workload, lambda i: 1024 * i.path_cycles + each * i.sectors
     )
     paid = {origin: PaidCycles(unit=share) for origin, share in spread(cycles, served).items()}
     return (SectionExplanation(1, cycles, None, None, paid, {}, is_waiting=True),)
@@ -145,17 +145,16 @@ def _waiting(analysis: BlockAnalysis, cycles: int) -> tuple[SectionExplanation, 
 def _explain_joined(
     analysis: BlockAnalysis, section: BlockSection, cycles: int
 ) -> SectionExplanation:
-    """Of a section with joins, or beside polls: in proportion to what instructions are charged in
-    all warps.
+    """Explains a section with partial barriers or polls, in proportion to all charges.
 
-    Which of them the slack belongs to is not known here.
+    The slack is not attributed to individual instructions here.
     """
     charged: Counter[int] = Counter()
     for warp_class, own in zip(analysis.workload.classes, section.warps, strict=True):
         if own is not None:
             for origin, each in own.interference_by_origin(own.units).items():
                 charged[origin] += len(warp_class.warps) * each
-    paid = {one: PaidCycles(interference=each) for one, each in spread(cycles, charged).items()}
+    paid = {n: PaidCycles(interference=each) for n, each in spread(cycles, charged).items()}
     return SectionExplanation(section.multiplicity, cycles, section.barrier_origin, None, paid, {})
 
 
@@ -181,7 +180,7 @@ def _explain(section: BlockSection, core: SubCore, index: int) -> SectionExplana
 def _interference(
     section: BlockSection, core: SubCore, index: int, own: WarpSection
 ) -> Counter[int]:
-    """The sum of ``bounds.safe`` over the other warps, by origin."""
+    """Returns the sum of ``bounds.safe`` over the other warps, by origin."""
     paid: Counter[int] = Counter()
     for other_index, (count, other) in enumerate(zip(core.warps, section.warps, strict=True)):
         times = count - (other_index == index) * section.unhindered(index)
@@ -197,7 +196,7 @@ def _interference(
 
 
 class LaunchCycles(NamedTuple):
-    """Cycles of a launch's bound that one instruction pays, or several."""
+    """The cycles of a launch's bound that one instruction pays, or several."""
 
     work: int = 0
     latency: int = 0
@@ -210,14 +209,14 @@ class LaunchCycles(NamedTuple):
         return self.work + self.latency + self.tail + self.memory
 
     def plus(self, other: LaunchCycles) -> LaunchCycles:
-        """These cycles and others, part by part."""
+        """Returns the sum of these cycles and others, part by part."""
         return LaunchCycles(*[a + b for a, b in zip(self, other, strict=True)])
 
 
 def explain_launch(
     launched: LaunchBound, pieces: Sequence[tuple[BlockAnalysis, int | None]]
 ) -> dict[int, LaunchCycles]:
-    """What each instruction pays, by its index; adds up to the bound without gaps and overhead.
+    """Returns the cycles that each instruction pays, by its index; without gaps and overhead.
 
     Where no instruction takes time nothing is charged to any.
 
@@ -233,11 +232,11 @@ def explain_launch(
         for origin, cycles in initiations_by_instruction(analysis.workload).items():
             initiated[origin] += times * cycles
         for warp_class in analysis.workload.classes:
-            for one in entered(warp_class.program.body):
-                if isinstance(one, PartialBarrier) and one.waits and one.mbarrier is not None:
-                    asked = len(warp_class.warps) * one.mbarrier.poll_cycles
-                    polls[one.instruction.origin] += times * asked
-        sectors = served_by_instruction(analysis.workload, lambda one: one.sectors)
+            for node in entered(warp_class.program.body):
+                if isinstance(node, PartialBarrier) and node.waits and node.mbarrier is not None:
+                    asked = len(warp_class.warps) * node.mbarrier.poll_cycles
+                    polls[node.instruction.origin] += times * asked
+        sectors = served_by_instruction(analysis.workload, lambda i: i.sectors)
         for origin, asked in sectors.items():
             served[origin] += times * asked
         for origin, paid in explain_safe(analysis).paid.items():
@@ -246,7 +245,7 @@ def explain_launch(
     work, tail = _shared(bound.work_cycles, initiated), _shared(bound.tail_cycles, initiated)
     latency = _shared(bound.slack_cycles, waited if any(waited.values()) else initiated)
     asking = _shared(bound.polling_cycles, polls)
-    work = {one: work.get(one, 0) + asking.get(one, 0) for one in work.keys() | asking.keys()}
+    work = {n: work.get(n, 0) + asking.get(n, 0) for n in work.keys() | asking.keys()}
     parts = work, latency, tail, _shared(bound.memory_cycles, served)
     return {
         origin: LaunchCycles(*(part.get(origin, 0) for part in parts))

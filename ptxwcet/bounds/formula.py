@@ -1,4 +1,4 @@
-"""A function of a parameter in as few rows as possible, from the progressions that define it.
+"""Writes a function of a parameter in as few rows as possible, from its progressions.
 
 Each row is quasi-linear: ``f(K + period) = f(K) + increment`` with an increment for each remainder
 of K. Rows are found by guessing and then proved equal to the progressions they replace: along a
@@ -7,10 +7,10 @@ progression both are affine on each remainder, so that two values there decide.
 Example: 0, 2, 4, ... take 5, 8, 11, ... and 1, 3, 5, ... take 7, 10, 13, ...: one row of period 2,
 values 5 and 7, increments 3 and 3.
 
-The largest of several functions, and where all are affine: numbers with the same remainder modulo
-the common period of all progressions form a line on which every function is affine on an interval.
+The largest of several functions, where all are affine: numbers with the same remainder modulo the
+common period of all progressions form a line on which every function is affine on an interval.
 Between the ends of intervals the largest function changes only where two lines cross, which is
-found in whole numbers.
+computed in whole numbers.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from math import gcd, lcm
 from ptxwcet.bounds.parametric import Progression, Range, Unsettled
 from ptxwcet.support.records import dataclass
 
-# Remainders of the common period that are looked at one by one.
+# The most remainders of the common period that are examined individually.
 _MOST_REMAINDERS = 20_000
-# Progressions so short are taken number by number: their steps would only lengthen the period.
+# Progressions this short are taken number by number: their steps would only lengthen the period.
 _FEW = 2
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """``base + slope * t`` for ``first <= t <= last``."""
+    """A line ``base + slope * t`` for ``first <= t <= last``."""
 
     first: int
     last: int
@@ -47,10 +47,10 @@ class _Line:
 def upper_envelope(
     progressions: Sequence[Progression], low: int, high: int
 ) -> tuple[Progression, ...]:
-    """The pointwise maximum on ``low..high``, as progressions that share no number.
+    """Returns the pointwise maximum on ``low..high``, as progressions that share no number.
 
-    Those given may overlap. Raises Unsettled if they leave out a number of the range, or if their
-    common period is too long. Cost: the period times what is defined on one remainder.
+    The given progressions may overlap. Raises Unsettled if they leave out a number of the range, or
+    if their common period is too long. Cost: the period times the lines on one remainder.
     """
     points: dict[int, int] = {}
     long: dict[tuple[int, int], list[Progression]] = defaultdict(list)
@@ -76,7 +76,7 @@ def upper_envelope(
             for number in of_remainder[first % period]
         ]
         for step in steps:
-            lines += [_line(one, first, period) for one in long.get((step, first % step), ())]
+            lines += [_line(piece, first, period) for piece in long.get((step, first % step), ())]
         out += _envelope(lines, Range(first, period, (high - first) // period + 1))
     return tuple(out)
 
@@ -84,10 +84,10 @@ def upper_envelope(
 def side_by_side(
     functions: Sequence[Sequence[Progression]], low: int, high: int
 ) -> Iterator[tuple[Range, tuple[tuple[int, int], ...]]]:
-    """Ranges of ``low..high`` on which all functions are affine, with base and slope of each.
+    """Yields ranges of ``low..high`` on which all functions are affine, with base and slope.
 
     Each function is given by progressions that cover every number of the range once. Raises
-    Unsettled if their common period is too long. Cost: the period, and what is yielded.
+    Unsettled if their common period is too long. Cost: the period, and the output.
     """
     lines: list[dict[tuple[int, int], list[Progression]]] = [defaultdict(list) for _ in functions]
     for index, progressions in enumerate(functions):
@@ -106,7 +106,7 @@ def side_by_side(
     for first in range(low, min(low + period, high + 1)):
         active = []
         for index, own in enumerate(lines):
-            parts = (one for step in steps[index] for one in own.get((step, first % step), ()))
+            parts = (piece for step in steps[index] for piece in own.get((step, first % step), ()))
             active.append(
                 [*points[index][first % period], *(_line(p, first, period) for p in parts)]
             )
@@ -116,7 +116,7 @@ def side_by_side(
 def _common(
     functions: Sequence[Sequence[_Line]], numbers: Range
 ) -> Iterator[tuple[Range, tuple[tuple[int, int], ...]]]:
-    """Ranges of ``numbers`` on which each function is one of its lines, with base and slope."""
+    """Yields ranges of ``numbers`` on which each function is a single line, with base and slope."""
     edges = {edge for lines in functions for line in lines for edge in (line.first, line.last + 1)}
     inside = {edge for edge in edges if 0 < edge < numbers.count}
     ordered = [sorted(lines, key=lambda line: line.first) for lines in functions]
@@ -135,14 +135,14 @@ def _point(t: int, value: int) -> _Line:
     return _Line(t, t, value, 0)
 
 
-def _line(one: Progression, first: int, period: int) -> _Line:
-    """What a progression is on the numbers ``first + period * t``, as a line in t."""
-    numbers = one.numbers
+def _line(progression: Progression, first: int, period: int) -> _Line:
+    """Returns the line in t of a progression on the numbers ``first + period * t``."""
+    numbers = progression.numbers
     scale = period // numbers.step
     begin = (numbers.first - first) // numbers.step  # in steps of the progression, from ``first``
-    base = one.base - one.slope * begin
+    base = progression.base - progression.slope * begin
     last = (begin + numbers.count - 1) // scale
-    return _Line(-(-begin // scale), last, base, one.slope * scale)
+    return _Line(-(-begin // scale), last, base, progression.slope * scale)
 
 
 def _envelope(lines: Sequence[_Line], numbers: Range) -> Iterator[Progression]:
@@ -168,7 +168,7 @@ def _envelope(lines: Sequence[_Line], numbers: Range) -> Iterator[Progression]:
 
 
 def _tops(lines: Sequence[_Line], begin: int, end: int) -> Iterator[_Line]:
-    """The largest of lines that are all defined for ``begin <= t < end``."""
+    """Yields the largest of lines that are all defined for ``begin <= t < end``."""
     while begin < end:
         top = max(lines, key=lambda line: (line.at(begin), line.slope))
         until = end
@@ -180,18 +180,18 @@ def _tops(lines: Sequence[_Line], begin: int, end: int) -> Iterator[_Line]:
         begin = until
 
 
-# Numbers listed one by one while rows are sought, and the longest period of a row. Both are far
-# above what fits on a page.
+# The most numbers listed individually while rows are sought, and the longest period of a row. Both
+# are far above the size of a readable page.
 _MOST_POINTS = 200_000
 _MOST_PERIOD = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class FormulaRow:
-    """``values[r] + increments[r] * q`` at ``K = first + q * period + r``, ``r < period``.
+    """A row: ``values[r] + increments[r] * q`` at ``K = first + q * period + r``, ``r < period``.
 
-    For ``first <= K <= last``; ``period`` is the number of values. Divided by ``divisor`` and
-    rounded up, where that is not 1.
+    It holds for ``first <= K <= last``; ``period`` is the number of values. The result is divided
+    by ``divisor`` and rounded up, where ``divisor`` is not 1.
     """
 
     first: int
@@ -206,11 +206,11 @@ class FormulaRow:
         return len(self.values)
 
     def at(self, number: int) -> int:
-        """The value at a number; outside of the range, what the form of the row gives there."""
+        """Returns the value at a number; outside of the range, the continuation of the row."""
         return -(-self.parts(number) // self.divisor)
 
     def parts(self, number: int) -> int:
-        """The value at a number, before it is divided and rounded up."""
+        """Returns the value at a number, before it is divided and rounded up."""
         rounds, remainder = divmod(number - self.first, self.period)
         return self.values[remainder] + self.increments[remainder] * rounds
 
@@ -232,7 +232,7 @@ class Formula:
         return self.rows[-1].last
 
     def at(self, number: int) -> int:
-        """The value at a number of the range. Raises ValueError outside of it."""
+        """Returns the value at a number of the range. Raises ValueError outside of it."""
         for row in self.rows:
             if row.first <= number <= row.last:
                 return row.at(number)
@@ -240,27 +240,26 @@ class Formula:
 
 
 def largest(progressions: Sequence[Progression]) -> tuple[int, int]:
-    """The largest value, and a number that has it. Cost: linear."""
-    ends = [one.at(u) for one in progressions for u in (0, one.numbers.count - 1)]
-    value = max(found for _, found in ends)
-    return value, min(number for number, found in ends if found == value)
+    """Returns the largest value, and a number that has it. Cost: linear."""
+    ends = [p.at(u) for p in progressions for u in (0, p.numbers.count - 1)]
+    value = max(v for _, v in ends)
+    return value, min(number for number, v in ends if v == value)
 
 
 def value_at(progressions: Sequence[Progression], number: int) -> int:
-    """The value of the progression that has the number. Raises ValueError if none does."""
-    for one in progressions:
-        u, remainder = divmod(number - one.numbers.first, one.numbers.step)
-        if not remainder and 0 <= u < one.numbers.count:
-            return one.at(u)[1]
+    """Returns the value of the progression that has the number. Raises ValueError if none does."""
+    for progression in progressions:
+        u, remainder = divmod(number - progression.numbers.first, progression.numbers.step)
+        if not remainder and 0 <= u < progression.numbers.count:
+            return progression.at(u)[1]
     raise ValueError(f"{number} is in no progression")
 
 
 def formula_of(progressions: Sequence[Progression], divisor: int = 1) -> Formula:
-    """The rows of a function whose progressions cover each number of a range once.
+    """Returns the rows of a function whose progressions cover each number of a range once.
 
-    Their values are in parts of a cycle: the function is rounded up after a division. Raises
-    Unsettled if that takes too many rows. Cost: about linear in progressions and rows, times the
-    periods.
+    Their values are in parts of a cycle: the function is divided and rounded up. Raises Unsettled
+    if that takes too many rows. Cost: about linear in progressions and rows, times the periods.
     """
     long, points = _regions(progressions)
     pieces = _absorb(_joined(long), points)
@@ -275,15 +274,15 @@ def formula_of(progressions: Sequence[Progression], divisor: int = 1) -> Formula
 
 
 def _regions(progressions: Sequence[Progression]) -> tuple[list[FormulaRow], dict[int, int]]:
-    """Stretches on which the same progressions take turns, as rows; all other numbers alone."""
-    edges = {edge for one in progressions for edge in (one.numbers.first, one.numbers.last + 1)}
-    shortest = 2 * min(one.numbers.step for one in progressions)  # of a stretch that is a row
+    """Returns ranges on which the same progressions alternate, as rows; and all other numbers."""
+    edges = {edge for p in progressions for edge in (p.numbers.first, p.numbers.last + 1)}
+    shortest = 2 * min(p.numbers.step for p in progressions)  # of a range that is a row
     pieces: list[FormulaRow] = []
     alone: list[tuple[int, int]] = []
     for begin, end in pairwise(sorted(edges)):
         piece = None
         if end - begin >= shortest:
-            active = [one for one in progressions if one.numbers.first <= begin <= one.numbers.last]
+            active = [p for p in progressions if p.numbers.first <= begin <= p.numbers.last]
             piece = _turn_taking(active, begin, end - 1)
         if piece is not None:
             pieces.append(piece)
@@ -301,10 +300,10 @@ def _regions(progressions: Sequence[Progression]) -> tuple[list[FormulaRow], dic
 
 
 def _turn_taking(active: Sequence[Progression], first: int, last: int) -> FormulaRow | None:
-    """The row of progressions that cover a stretch together; None if it is short or they do not."""
-    if sum(Fraction(1, one.numbers.step) for one in active) != 1:
+    """Returns the row of progressions that together cover a range; None if they do not."""
+    if sum(Fraction(1, p.numbers.step) for p in active) != 1:
         return None
-    period = lcm(*(one.numbers.step for one in active))
+    period = lcm(*(p.numbers.step for p in active))
     if period > _MOST_PERIOD or last - first + 1 < 2 * period:
         return None
     values: dict[int, int] = {}
@@ -320,16 +319,16 @@ def _turn_taking(active: Sequence[Progression], first: int, last: int) -> Formul
     return _shortest(piece)
 
 
-def _members(one: Progression, first: int, last: int) -> Iterator[tuple[int, int]]:
-    """The numbers of a progression from ``first`` to ``last``, with their values."""
-    numbers = one.numbers
+def _members(progression: Progression, first: int, last: int) -> Iterator[tuple[int, int]]:
+    """Yields the numbers of a progression from ``first`` to ``last``, with their values."""
+    numbers = progression.numbers
     begin = max(0, -((numbers.first - first) // numbers.step))
     end = min(numbers.count - 1, (last - numbers.first) // numbers.step)
-    return map(one.at, range(begin, end + 1))
+    return map(progression.at, range(begin, end + 1))
 
 
 def _shortest(piece: FormulaRow) -> FormulaRow:
-    """The row of equal values that has the smallest period."""
+    """Returns the row of equal values that has the smallest period."""
     if len(set(piece.increments)) > 1:
         return piece
     total = piece.increments[0]
@@ -346,27 +345,27 @@ def _shortest(piece: FormulaRow) -> FormulaRow:
 
 
 def _joined(rows: Iterable[FormulaRow]) -> list[FormulaRow]:
-    """Rows, given in order, with neighbours joined where one row says the same."""
+    """Returns rows, given in order, with neighbours joined where a single row covers both."""
     out: list[FormulaRow] = []
-    for row in rows:
-        if out and out[-1].last + 1 == row.first and _same_form(out[-1], row):
-            out[-1] = replace(out[-1], last=row.last)
+    for piece in rows:
+        if out and out[-1].last + 1 == piece.first and _same_form(out[-1], piece):
+            out[-1] = replace(out[-1], last=piece.last)
         else:
-            out.append(row)
+            out.append(piece)
     return out
 
 
-def _same_form(one: FormulaRow, two: FormulaRow) -> bool:
-    if (one.period, one.divisor) != (two.period, two.divisor):
+def _same_form(first: FormulaRow, second: FormulaRow) -> bool:
+    if (first.period, first.divisor) != (second.period, second.divisor):
         return False
-    places = range(two.first, two.first + 2 * two.period)
-    return all(one.parts(place) == two.parts(place) for place in places)
+    places = range(second.first, second.first + 2 * second.period)
+    return all(first.parts(place) == second.parts(place) for place in places)
 
 
 def _divided(row: FormulaRow, divisor: int) -> FormulaRow:
-    """A row divided and rounded up, written with the smallest divisor that is possible.
+    """Returns a row divided and rounded up, with the smallest possible divisor.
 
-    What divides all increments and steps is divided out at once: ``ceil(ceil(x / g) / d) =
+    A common factor of all increments and steps is divided out at once: ``ceil(ceil(x / g) / d) =
     ceil(x / (g d))``, and ``ceil((v + g i q) / g) = ceil(v / g) + i q``.
     """
     shared = gcd(divisor, *row.increments, *(value - row.values[0] for value in row.values))
@@ -376,7 +375,7 @@ def _divided(row: FormulaRow, divisor: int) -> FormulaRow:
 
 
 def _absorb(pieces: Sequence[FormulaRow], points: dict[int, int]) -> list[FormulaRow]:
-    """Rows extended over the numbers beside them that they fit; those are taken from ``points``."""
+    """Returns rows extended over adjacent numbers that fit; these leave ``points``."""
     out = []
     for piece in pieces:
         first, last = piece.first, piece.last
@@ -393,7 +392,7 @@ def _absorb(pieces: Sequence[FormulaRow], points: dict[int, int]) -> list[Formul
 
 
 def _runs(points: dict[int, int]) -> list[FormulaRow]:
-    """Constant and linear rows for the values at single numbers."""
+    """Returns constant and linear rows for the values at single numbers."""
     pieces: list[FormulaRow] = []
     numbers = sorted(points)
     place = 0
@@ -416,20 +415,20 @@ def _runs(points: dict[int, int]) -> list[FormulaRow]:
 
 
 def _prove(formula: Formula, progressions: Sequence[Progression]) -> None:
-    """Rows and progressions have the same value everywhere, or an AssertionError is raised."""
+    """Asserts that rows and progressions have the same value everywhere."""
     for row, after in pairwise(formula.rows):
         assert row.last + 1 == after.first, "the rows leave a gap"
-    for one in progressions:
-        numbers = one.numbers
+    for progression in progressions:
+        numbers = progression.numbers
         assert formula.low <= numbers.first, "the rows begin too late"
         assert numbers.last <= formula.high, "the rows end too early"
         for row in formula.rows:
             if row.first <= numbers.last and numbers.first <= row.last:
-                assert _agree(row, one), f"row {row.first}..{row.last} is wrong"
+                assert _agree(row, progression), f"row {row.first}..{row.last} is wrong"
 
 
 def _agree(piece: FormulaRow, progression: Progression) -> bool:
-    """Whether row and progression have the same values where both are defined."""
+    """Returns whether row and progression have the same values where both are defined."""
     numbers: Range = progression.numbers
     begin = max(0, -((numbers.first - piece.first) // numbers.step))
     end = min(numbers.count - 1, (piece.last - numbers.first) // numbers.step)

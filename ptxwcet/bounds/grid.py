@@ -1,24 +1,24 @@
-"""From bounds of blocks to a bound of the grid (docs/methods/grid.md).
+"""Computes a bound of the grid from bounds of its blocks (docs/methods/grid.md).
 
-``S`` SMs hold up to ``R`` blocks each. While blocks wait, an SM is given its n-th within ``delta``
-cycles of the end of the first ``n - R`` that it was given; the launcher starts blocks at least
-``gap`` cycles apart. A block is known by its slack ``lambda`` (what it takes besides the cycles in
-which it is charged, however the others treat it) and its work ``Y`` (all its initiations). Several
-forms are proved, and the least counts:
+``S`` SMs hold up to ``R`` blocks each. While blocks wait, an SM receives its n-th block within
+``delta`` cycles of the end of its first ``n - R`` blocks; the launcher starts blocks at least
+``gap`` cycles apart. A block has a slack ``lambda`` (its time beyond the cycles in which it is
+charged, however the others treat it) and a work ``Y`` (all its initiations). Several forms are
+proved, and the least counts:
 
     one SM     one block of R, at most, waits for another, and all for the work
-    fewest     the SM that was given the fewest blocks bounds the last start; then comes a tail
+    fewest     the SM that was given the fewest blocks bounds the last start; then a tail follows
     split      the SM of the last block got n blocks, the others share the rest: worst n
     mean       both sides of ``split``, weighed 1 : S - 1, so that n does not occur
 
-What a section of a block counts for depends on its class (Theorem M): *light*, all its work or that
-of the busiest sub-core and extras, and slack in its slot alone; *heavy*, the work of the busiest
+The charge of a section of a block depends on its class (Theorem M): *light*, all its work or that
+of the busiest sub-core and extras, and slack only in its slot; *heavy*, the work of the busiest
 sub-core and its slack, always. Any choice of classes gives a bound; a few are tried, for each part
 of a form. The least counts.
 
 Waiting at the memory that all SMs share is added to each form: all sectors of the grid, once; and
-fewer where arrays are set aside in a cache. Where warps poll mbarriers all of that is a part of the
-cycles, the others are for polls (docs/methods/mbarriers.md).
+fewer where arrays are in persisting L2. Where warps poll mbarriers all of that is a part of the
+cycles, the other cycles are for polls (docs/methods/mbarriers.md).
 
 Example: 100 blocks of lambda 300 and Y 200 on 4 SMs with 2 slots: ``fewest`` has 24 blocks before
 the last start, 12 in a slot: 12 * 300 + 24 * 200 + (300 + 2 * 200) = 9,100.
@@ -42,13 +42,13 @@ from ptxwcet.support.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """What a block executes ``times`` over: a section, or sections of which it chooses.
+    """The charge of a block ``times`` over: for a section, or for sections of which it chooses.
 
     ``slack_cycles`` is lambda there, ``work_cycles`` the work on all sub-cores, ``busiest_cycles``
-    that of the busiest in each of its ``sections``, ``others`` that of other sub-cores with how
-    many there are of each. ``carried_cycles``: how long its sections may wait for what others have
-    left behind. Of sections of which the block chooses these are the largest of any choice, and
-    ``others`` those of all.
+    the work of the busiest in each of its ``sections``, ``others`` the work of other sub-cores with
+    the number of each. ``carried_cycles``: the longest wait of its sections for earlier work of
+    others (carry-in). For sections of which the block chooses these are the largest of any choice,
+    and ``others`` are those of all.
     """
 
     times: int
@@ -61,37 +61,35 @@ class Stretch:
 
 
 def sums_of(way: Iterable[Stretch]) -> tuple[int, int, int, int, int]:
-    """Slack, work, that of busiest sub-cores, what is carried, sections of all stretches."""
+    """Returns the sums of slack, work, work of busiest sub-cores, carry-in and sections."""
     slack = work = busiest = carried = sections = 0
-    for one in way:
-        slack += one.times * one.slack_cycles
-        work += one.times * one.work_cycles
-        busiest += one.times * one.busiest_cycles
-        carried += one.times * one.carried_cycles
-        sections += one.times * one.sections
+    for stretch in way:
+        slack += stretch.times * stretch.slack_cycles
+        work += stretch.times * stretch.work_cycles
+        busiest += stretch.times * stretch.busiest_cycles
+        carried += stretch.times * stretch.carried_cycles
+        sections += stretch.times * stretch.sections
     return slack, work, busiest, carried, sections
 
 
 def chosen_stretch(times: int, ways: Sequence[Sequence[Stretch]]) -> Stretch:
-    """As one: what a block executes ``times`` over where it takes one of the ``ways`` each time."""
+    """Returns the stretch of a block that takes one of the ``ways`` each of ``times`` times."""
     slack, work, busiest, carried, sections = map(max, zip(*map(sums_of, ways), strict=True))
-    others = tuple(
-        (cycles, n * one.times) for way in ways for one in way for cycles, n in one.others
-    )
+    others = tuple((cycles, n * s.times) for way in ways for s in way for cycles, n in s.others)
     return Stretch(times, slack, work, busiest, others, carried, sections)
 
 
 @dataclass(frozen=True, slots=True)
 class BlockKind:
-    """``count`` blocks of a grid with the same bounds.
+    """A number of blocks of a grid, ``count``, with the same bounds.
 
     ``slack_cycles`` is lambda, ``work_cycles`` Y. ``busiest_cycles`` is the work of the busiest
     sub-core, section by section; None if sub-cores share units, so that it is of no use.
-    ``stretches``: all three piece by piece, where that is known. ``sectors`` are those of 32 bytes
-    that it has the memory of the GPU serve, ``outside_sectors`` of which lie in no array that is
-    set aside in a cache (None: all). ``serial_cycles``: what stands for work without any slack, if
-    that is known: the groups of warps that meet at joins, one after the other. ``polling`` is the
-    share of its cycles in which it may poll mbarriers beside its work.
+    ``stretches``: all three piece by piece, where known. ``sectors`` are those of 32 bytes that the
+    memory of the GPU serves for it, ``outside_sectors`` the part of them in no array in persisting
+    L2 (None: all). ``serial_cycles``, if known: the charge as work without slack, of serialised
+    groups of warps with partial barriers. ``polling`` is the share of its cycles in which it may
+    poll mbarriers in addition to its work.
     """
 
     count: int
@@ -106,12 +104,12 @@ class BlockKind:
 
     @property
     def not_set_aside(self) -> int:
-        """Sectors in no array that is set aside in a cache: all, if nothing is said of them."""
+        """The sectors in no array in persisting L2: all, if unknown."""
         return self.sectors if self.outside_sectors is None else self.outside_sectors
 
     @property
     def in_groups(self) -> BlockKind | None:
-        """The same blocks with all that they take as work, one after the other.
+        """The same blocks with all of their charge as work, serialised.
 
         None where sub-cores share units.
         """
@@ -125,10 +123,10 @@ class BlockKind:
 
 @dataclass(frozen=True, slots=True)
 class CoRunner:
-    """Other users that the memory of the GPU serves beside the launch.
+    """The other users of the GPU's memory during the launch.
 
-    In any stretch of t cycles the memory is busy with them for at most ``burst_cycles + rate * t``,
-    with ``rate < 1``.
+    In any t consecutive cycles the memory is busy with them for at most ``burst_cycles + rate *
+    t``, with ``rate < 1``.
     """
 
     burst_cycles: int
@@ -141,7 +139,7 @@ class CoRunner:
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """Arrays that a launch keeps in a cache before the memory (docs/methods/first-touch.md).
+    """The arrays that a launch keeps in a cache before the memory (docs/methods/first-touch.md).
 
     The cache takes ``cache_cycles_per_1024_sectors`` of all sectors. The memory moves at most
     ``moved_sectors`` of these arrays, however often they are accessed.
@@ -153,10 +151,10 @@ class SetAside:
 
 @dataclass(frozen=True, slots=True)
 class MemoryServer:
-    """The memory of the GPU: what 1024 sectors take of it, and who shares it.
+    """The memory of the GPU: its time for 1024 sectors, and its other users.
 
-    ``cycles_per_1024_sectors`` has what a cache before it takes. ``set_aside``: what need not be
-    fetched each time.
+    ``cycles_per_1024_sectors`` includes the time of a cache before it. ``set_aside``: the arrays
+    that need not be fetched each time.
     """
 
     cycles_per_1024_sectors: int = 0
@@ -164,9 +162,9 @@ class MemoryServer:
     set_aside: SetAside | None = None
 
     def busy(self, sectors: int, outside: int | None = None) -> int:
-        """Cycles in which the memory serves so many sectors, rounded up once.
+        """Returns the cycles in which the memory serves this many sectors, rounded up once.
 
-        ``outside`` of them, or all, are not in arrays that are set aside.
+        ``outside`` of them, or all, are not in arrays in persisting L2.
         """
         return -(-self._work(sectors, outside) // self._own_divisor)
 
@@ -177,10 +175,10 @@ class MemoryServer:
         return divisor if self.co_runner is None else divisor * (1 - self.co_runner.rate).numerator
 
     def parts(self, cycles: int, sectors: int, outside: int | None = None) -> int:
-        """A bound of ``cycles`` with :meth:`waiting` added, in parts of a cycle: affine in all.
+        """Returns a bound of ``cycles`` plus :meth:`waiting`, in parts of a cycle: affine in all.
 
-        Rounded up it is just that; with a co-runner of rate r, where two numbers are rounded up one
-        after the other, it may be more, by less than ``1 + 1 / (1 - r)``.
+        Rounded up it is exactly that sum; with a co-runner of rate r, where two numbers are rounded
+        up in sequence, it may be more, by less than ``1 + 1 / (1 - r)``.
         """
         divisor, own = self._own_divisor, self._work(sectors, outside)
         if self.co_runner is None:
@@ -190,7 +188,7 @@ class MemoryServer:
         return total * (1 - others.rate).denominator
 
     def waiting(self, cycles: int, sectors: int, outside: int | None = None) -> int:
-        """What is added to a bound of ``cycles`` for waiting behind :meth:`busy` and others."""
+        """Returns the growth of a bound of ``cycles`` by the waiting after :meth:`busy`."""
         own = self.busy(sectors, outside)
         if self.co_runner is None:
             return own
@@ -203,7 +201,7 @@ class MemoryServer:
         return 1024 // gcd(1024, self.cycles_per_1024_sectors, cache)
 
     def _work(self, sectors: int, outside: int | None) -> int:
-        """The time that the sectors take, in parts of a cycle as the server alone has them."""
+        """Returns the time of the sectors, in parts of a cycle without co-runners."""
         scale = 1024 // self._own_divisor
         each = self.cycles_per_1024_sectors // scale
         if self.set_aside is None:
@@ -215,13 +213,12 @@ class MemoryServer:
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """How blocks come to the SMs of a GPU.
+    """The dispatch of blocks to the SMs of a GPU.
 
-    ``delay_cycles``: while blocks wait, an SM is given its n-th at most so many cycles, in which
-    the launcher could start one, after the first ``n - resident_blocks`` of it have ended, or
-    earlier. ``gap_cycles``: at least so many between the starts of two blocks.
-    ``breadth_first``: no SM ever holds more than ``ceil(blocks / sms)`` blocks. ``memory`` is what
-    all SMs share.
+    ``delay_cycles``: while blocks wait, an SM receives its n-th at most this many cycles, in which
+    the launcher could start one, after its first ``n - resident_blocks`` have ended, or earlier.
+    ``gap_cycles``: the least time between the starts of two blocks. ``breadth_first``: no SM ever
+    holds more than ``ceil(blocks / sms)`` blocks. ``memory`` is shared by all SMs.
     """
 
     sms: int
@@ -239,7 +236,7 @@ class Dispatch:
 
 
 class GridForm(Enum):
-    """Which form of the theorem gave the bound (docs/methods/grid.md)."""
+    """The form of the theorem that gave the bound (docs/methods/grid.md)."""
 
     ONE_SM = "one SM"
     FEWEST = "fewest"
@@ -249,13 +246,13 @@ class GridForm(Enum):
 
 @dataclass(frozen=True, slots=True)
 class GridBound:
-    """No run of the grid takes more than ``cycles``, the sum of its parts.
+    """An upper bound on every run of the grid: ``cycles``, the sum of its parts.
 
-    ``work``: initiations on an SM before the last start of a block, or altogether. ``slack``: of
-    blocks that wait for one another, with the delays of dispatch, of the last block, and of
-    the heavy sections of all blocks. ``tail``: work that may be left when the last block starts.
-    ``launcher``: its gaps. ``memory``: waiting at the memory of the GPU. ``polling``: what warps
-    that wait for mbarriers may take of all that time.
+    ``work``: initiations on an SM before the last start of a block, or altogether. ``slack``: the
+    slack of blocks that wait for one another, with the delays of dispatch, of the last block, and
+    of the heavy sections of all blocks. ``tail``: work that may remain when the last block starts.
+    ``launcher``: its gaps. ``memory``: waiting at the memory of the GPU. ``polling``: the part of
+    all that time that warps waiting for mbarriers may take.
     """
 
     form: GridForm
@@ -275,8 +272,8 @@ class GridBound:
 
 
 def bound_grid(kinds: Sequence[BlockKind], dispatch: Dispatch) -> GridBound:
-    """The least of the forms. Raises ValueError for a grid without blocks, PtxwcetError (PW504) if
-    polls could take every cycle.
+    """Returns the least of the forms. Raises ValueError for a grid without blocks, PtxwcetError
+    (PW504) if polls could take every cycle.
 
     Cost: sorting kinds and stretches, and about 50 look-ups for each doubling of the blocks.
     """
@@ -285,12 +282,12 @@ def bound_grid(kinds: Sequence[BlockKind], dispatch: Dispatch) -> GridBound:
 
 
 def _known_blocks(kinds: Sequence[BlockKind], dispatch: Dispatch) -> list[_Blocks]:
-    """The blocks as they are, and, where joins are in some, with all that is serial as work."""
+    """Returns the blocks; with partial barriers also with their serial part as work."""
     ways = [kinds]
     if any(kind.serial_cycles is not None for kind in kinds):
         in_groups = [kind.in_groups for kind in kinds]
-        known = [kind for kind in in_groups if kind is not None]
-        ways += [known] if len(known) == len(kinds) else []
+        grouped = [kind for kind in in_groups if kind is not None]
+        ways += [grouped] if len(grouped) == len(kinds) else []
     return [_Blocks(way, dispatch.delay_cycles) for way in ways]
 
 
@@ -299,15 +296,15 @@ def _bound(blocks: _Blocks, dispatch: Dispatch) -> GridBound:
     forms = [_one_sm(grid)] if dispatch.sms == 1 else [_fewest(grid), _split(grid), _mean(grid)]
     least = min(forms, key=lambda bound: bound.cycles)
     waiting = dispatch.memory.waiting(least.cycles, blocks.sectors, blocks.outside_sectors)
-    found = replace(least, memory_cycles=waiting)
+    whole = replace(least, memory_cycles=waiting)
     if not grid.polling:
-        return found
+        return whole
     others = dispatch.memory.co_runner
     left = 1 if others is None else 1 - others.rate
     if grid.polling >= left:
         raise PtxwcetError(_no_time_left())
-    cycles = ceil(found.cycles * left / (left - grid.polling))
-    return replace(found, polling_cycles=cycles - found.cycles)
+    cycles = ceil(whole.cycles * left / (left - grid.polling))
+    return replace(whole, polling_cycles=cycles - whole.cycles)
 
 
 def _no_time_left() -> Diagnostic:
@@ -321,16 +318,16 @@ def _no_time_left() -> Diagnostic:
 def bounds_by_residency(
     kinds: Sequence[BlockKind], dispatch: Dispatch, least: int = 1
 ) -> tuple[GridBound, ...]:
-    """The bounds for ``least`` up to ``dispatch.resident_blocks`` resident blocks.
+    """Returns the bounds for ``least`` up to ``dispatch.resident_blocks`` resident blocks.
 
-    More residents may make it larger (the tail) or smaller (slack that overlaps). Numbers above
-    that of the blocks change nothing and are left out. Cost: one bound for each number.
+    More residents may make it larger (the tail) or smaller (slack that overlaps). Numbers above the
+    number of blocks change nothing and are left out. Cost: one bound for each number.
     """
-    known = _known_blocks(kinds, dispatch)
-    most = min(dispatch.resident_blocks, known[0].count)
+    prepared = _known_blocks(kinds, dispatch)
+    most = min(dispatch.resident_blocks, prepared[0].count)
     return tuple(
         min(
-            (_bound(blocks, replace(dispatch, resident_blocks=resident)) for blocks in known),
+            (_bound(blocks, replace(dispatch, resident_blocks=resident)) for blocks in prepared),
             key=lambda bound: bound.cycles,
         )
         for resident in range(min(least, most), most + 1)
@@ -338,13 +335,13 @@ def bounds_by_residency(
 
 
 def affine_bound(kind: BlockKind, dispatch: Dispatch, least_resident: int, overhead: int) -> int:
-    """A bound of blocks all alike, affine in one of their figures or their number.
+    """Returns a bound of equal blocks, affine in one of their figures or their number.
 
-    In parts of a cycle (``dispatch.memory.divisor``), with ``overhead`` cycles of the launch. It
-    holds for each number of resident blocks from ``least_resident`` to that of ``dispatch``, and is
-    that of the forms ``one SM`` and ``fewest`` with all sections of one class, light without extras
-    or heavy, if these are the same. ``split``, ``mean`` and other classes may give less. Not of
-    blocks that poll mbarriers. Cost: constant.
+    It is in parts of a cycle (``dispatch.memory.divisor``), with ``overhead`` cycles of the launch.
+    It holds for each number of resident blocks from ``least_resident`` to that of ``dispatch``, and
+    equals the forms ``one SM`` and ``fewest`` with all sections of one class, light without extras
+    or heavy, if these are the same. ``split``, ``mean`` and other classes may give less. It does
+    not hold for blocks that poll mbarriers. Cost: constant.
     """
     assert not kind.polling, "a bound of blocks that poll is no affine function"
     memory = dispatch.memory
@@ -354,7 +351,7 @@ def affine_bound(kind: BlockKind, dispatch: Dispatch, least_resident: int, overh
 
 
 def _alike(kind: BlockKind, dispatch: Dispatch, least_resident: int) -> int:
-    """The form that :func:`affine_bound` takes, without what the memory adds."""
+    """Returns the form that :func:`affine_bound` takes, without the addition for the memory."""
     blocks, delay = kind.count, dispatch.delay_cycles
     slack = kind.slack_cycles + delay
     alone = kind.slack_cycles
@@ -378,7 +375,7 @@ class _Largest:
     """Sums of the largest numbers of a multiset: ``of(n)`` adds up n of them (all, if fewer)."""
 
     def __init__(self, numbers: Sequence[tuple[int, int]]) -> None:
-        """``numbers`` are pairs of a number >= 0 and how often it is in the multiset."""
+        """Takes ``numbers``, pairs of a number >= 0 and its multiplicity in the multiset."""
         ordered = sorted(numbers, reverse=True)
         self._values = [value for value, _ in ordered]
         self._counts = list(accumulate((count for _, count in ordered), initial=0))
@@ -414,12 +411,12 @@ def _least(spans: Iterable[_Span]) -> _Span:
     return min(spans, key=lambda span: span.cycles)
 
 
-_UNKNOWN = 1 << 62  # sections of a block of which only the sums are known: all extras count
+_UNKNOWN = 1 << 62  # sections of a block with unknown parts: all extras count
 _MOST_PRICES = 8
 
 
 class _Sums:
-    """A grid's blocks with classes of their sections; slack always has the delay of dispatch."""
+    """The blocks of a grid with classes of their sections; slack includes the delay of dispatch."""
 
     def __init__(
         self,
@@ -427,18 +424,18 @@ class _Sums:
         delay_cycles: int,
         heavy: frozenset[Stretch],
     ) -> None:
-        """``kinds`` are numbers of blocks, each with what they execute."""
+        """Takes ``kinds``: numbers of blocks, each with its stretches."""
         rows = []
         others: list[tuple[int, int, int]] = []
         for count, pieces in kinds:
-            light = [one for one in pieces if one not in heavy]
+            light = [s for s in pieces if s not in heavy]
             slack, work, busiest, _, sections = sums_of(light)
-            waits, _, least, carried, more = sums_of(one for one in pieces if one in heavy)
+            waits, _, least, carried, more = sums_of(s for s in pieces if s in heavy)
             always = waits + (carried if sections else 0)
             x, least = slack + delay_cycles, least + always
             rows.append((count, x, always, busiest + least, work + least, sections + more))
-            for one in light:
-                others += [(cycles, n * one.times, count) for cycles, n in one.others]
+            for s in light:
+                others += [(cycles, n * s.times, count) for cycles, n in s.others]
         self.rows, self.others = rows, sorted(others, reverse=True)
         self.most = max((cycles for cycles, _, _ in others), default=0)
 
@@ -450,24 +447,24 @@ class _Sums:
 
 
 class _Classed:
-    """A grid's blocks with classes of their sections, so many of which an SM holds at a time.
+    """The blocks of a grid with classes of their sections, for a number of blocks per SM.
 
-    What light sections are charged is bounded in two ways: by their work on all sub-cores, and by
-    that on the busiest with extras: one of the others for each block beside, each time that the
-    clock of a slot goes over to another sub-core, which is once a section.
+    The charge of light sections is bounded in two ways: by their work on all sub-cores, and by the
+    work on the busiest with extras: one of the others for each further block, each time that the
+    clock of a slot changes to another sub-core, which happens once per section.
     """
 
     def __init__(self, sums: _Sums, slots: int, blocks: int) -> None:
         self.slots, self.others, self.sections = slots, sums.others, sums.sections
         self.slack, self.always = sums.slack, sums.always
         self.busiest, self.summed = sums.busiest, sums.summed
-        self.each = sums.most * (min(slots, blocks) - 1)  # extras of a section, at most
+        self.each = sums.most * (min(slots, blocks) - 1)  # the most extras of a section
         # slack, and extras of every section
         rows = [(row[1] + self.each * row[5], row[0]) for row in sums.rows] if self.each else []
         self.extended = _Largest(rows) if rows else sums.slack
 
     def extras(self, blocks: int, numbers: int) -> int:
-        """The sum of so many of the others of ``blocks`` blocks, the largest of any."""
+        """Returns the largest sum of ``numbers`` of the others of ``blocks`` blocks."""
         total = 0
         for cycles, n, count in self.others:
             taken = min(n * min(count, blocks), numbers)
@@ -478,14 +475,14 @@ class _Classed:
         return total
 
     def charged(self, blocks: int, switches: int) -> _Span:
-        """What so many blocks count for, in whatever slots, with so many changes of sub-core."""
+        """Returns the charge of ``blocks`` blocks, in any slots, for ``switches`` of sub-core."""
         extras = self.extras(blocks, switches * (min(self.slots, blocks) - 1))
         least = min(self.summed.of(blocks), self.busiest.of(blocks) + extras)
         always = self.always.of(blocks)
         return _Span(least - always, always)
 
     def last_start(self, blocks: int) -> _Span:
-        """The last start, less its own delay, where an SM was given ``blocks`` before.
+        """Returns the last start, less its own delay, of an SM with ``blocks`` blocks before.
 
         A slot that was never used is free from the beginning.
         """
@@ -495,17 +492,17 @@ class _Classed:
         return self.charged(blocks, self.sections.of(passed) - 1).after(self.slack.of(passed))
 
     def end(self, blocks: int) -> _Span:
-        """When all blocks have ended on an SM that was given ``blocks``."""
+        """Returns the time when all ``blocks`` blocks of an SM have ended."""
         chain = -(-blocks // self.slots)
         return self.charged(blocks, self.sections.of(chain) - 1).after(self.slack.of(chain))
 
     def tail(self, together: int) -> _Span:
-        """From the last start, less its own delay, to the end of the blocks that are there."""
+        """Returns the time from the last start, less its delay, to the end of its blocks."""
         return self.charged(together, self.sections.most - 1).after(self.slack.most)
 
 
 def _as_one(kind: BlockKind) -> Stretch:
-    """The sections of a block of which only the sums are known."""
+    """Returns a stretch for the sections of a block of which only the sums are known."""
     work = kind.work_cycles
     busiest = work if kind.busiest_cycles is None else kind.busiest_cycles
     others = ((work - busiest, 1),)
@@ -513,7 +510,7 @@ def _as_one(kind: BlockKind) -> Stretch:
 
 
 class _Blocks:
-    """The blocks of a grid, and what of their sums does not depend on how many an SM holds."""
+    """The blocks of a grid, with the sums that do not depend on the number of blocks per SM."""
 
     def __init__(self, kinds: Sequence[BlockKind], delay_cycles: int) -> None:
         kinds = [kind for kind in kinds if kind.count]
@@ -532,13 +529,13 @@ class _Blocks:
         self._weights = Counter[Stretch]()
         self._switches = 0
         for kind in kinds:
-            for one in kind.stretches:
-                self._weights[one] += kind.count * one.times
-                self._switches += kind.count * one.times * one.sections
+            for stretch in kind.stretches:
+                self._weights[stretch] += kind.count * stretch.times
+                self._switches += kind.count * stretch.times * stretch.sections
         self._sums: dict[frozenset[Stretch], _Sums] = {}
 
     def polling(self, blocks: int) -> Fraction:
-        """The share of the cycles of an SM that polls of so many blocks may take."""
+        """Returns the share of the cycles of an SM that polls of this many blocks may take."""
         share = Fraction(0)
         for own, count in sorted(self._shares, reverse=True):
             share += own * min(count, blocks)
@@ -546,43 +543,43 @@ class _Blocks:
         return share
 
     def sums(self, heavy: frozenset[Stretch]) -> _Sums:
-        """With these stretches heavy, and all others light."""
+        """Returns the sums with these stretches heavy, and all others light."""
         if heavy not in self._sums:
             self._sums[heavy] = _Sums(self._pieces, self._delay_cycles, heavy)
         return self._sums[heavy]
 
     def choices(self, together: int) -> Iterator[frozenset[Stretch]]:
-        """Some choices of what is heavy, where so many blocks are on an SM."""
+        """Yields candidate sets of heavy stretches for a given number of resident blocks."""
         yield frozenset()
         if self.differ:
-            yield frozenset(one for _, pieces in self._pieces for one in pieces)
+            yield frozenset(stretch for _, pieces in self._pieces for stretch in pieces)
             yield from self._mixed(together)
 
     def _mixed(self, together: int) -> Iterator[frozenset[Stretch]]:
-        """Classes that differ from section to section, if that promises less; any choice is sound.
+        """Yields classes that differ by section, if they promise less; any choice is sound.
 
-        Extras are the largest of so many numbers: no more than a price for each, and what numbers
-        are above it. For a price each section has the class in which it costs least.
+        The extras are a number of largest values: at most a price for each, plus the excess of
+        values above the price. For a price each section has the class in which it costs least.
         """
-        prices = sorted({0, *(cycles for one in self._weights for cycles, _ in one.others)})
-        found: list[tuple[int, frozenset[Stretch]]] = []
+        prices = sorted({0, *(cycles for s in self._weights for cycles, _ in s.others)})
+        candidates: list[tuple[int, frozenset[Stretch]]] = []
         for price in prices[:: -(-len(prices) // _MOST_PRICES)]:
             total, heavy = price * self._switches * (together - 1), set[Stretch]()
-            for one, count in self._weights.items():
-                extras = sum(n * max(0, cycles - price) for cycles, n in one.others)
-                light = one.slack_cycles + together * extras
-                always = together * (one.slack_cycles + one.carried_cycles)
+            for stretch, count in self._weights.items():
+                extras = sum(n * max(0, cycles - price) for cycles, n in stretch.others)
+                light = stretch.slack_cycles + together * extras
+                always = together * (stretch.slack_cycles + stretch.carried_cycles)
                 if always < light:
-                    heavy.add(one)
+                    heavy.add(stretch)
                 total += count * min(always, light)
-            found.append((total, frozenset(heavy)))
-        _, best = min(found, key=lambda one: one[0])
+            candidates.append((total, frozenset(heavy)))
+        _, best = min(candidates, key=lambda stretch: stretch[0])
         if 0 < len(best) < len(self._weights):
             yield best
 
 
 class _Grid:
-    """A grid's blocks as the forms need them, with some choices of classes."""
+    """The blocks of a grid as the forms need them, with some choices of classes."""
 
     def __init__(self, blocks: _Blocks, dispatch: Dispatch) -> None:
         self.dispatch, self.sms, self.slots = dispatch, dispatch.sms, dispatch.resident_blocks
@@ -590,24 +587,24 @@ class _Grid:
         together = min(self.slots, self.blocks)
         if dispatch.breadth_first:
             together = min(together, -(-self.blocks // self.sms))
-        self.together = together  # on an SM, at most, when the last one starts
+        self.together = together  # the most blocks on an SM when the last one starts
         self.polling = blocks.polling(together)
         choices = map(blocks.sums, blocks.choices(together))
         self.ways = [_Classed(sums, self.slots, self.blocks) for sums in choices]
 
     def last_start(self, blocks: int) -> _Span:
-        """The last start, less its own delay, where an SM was given ``blocks`` before."""
+        """Returns the last start, less its own delay, of an SM with ``blocks`` blocks before."""
         return _least(way.last_start(blocks) for way in self.ways)
 
     def end(self, blocks: int) -> _Span:
-        """When all blocks have ended on an SM that was given ``blocks``."""
+        """Returns the time when all ``blocks`` blocks of an SM have ended."""
         return _least(way.end(blocks) for way in self.ways)
 
     @cached_property
     def tail(self) -> _Span:
         """The time from the last start, less its own delay, to the end of all blocks.
 
-        Polls may have queued up behind as much work when it begins.
+        Polls may have queued up before as much work when it begins.
         """
         span = _least(way.tail(self.together) for way in self.ways)
         if not 0 < self.polling < 1:
@@ -615,28 +612,28 @@ class _Grid:
         return _Span(ceil(span.work / (1 - self.polling)), span.slack)
 
     def answer(self, form: GridForm, span: _Span, tail: int) -> GridBound:
-        """The bound of a form from its ``span`` without the tail, and the ``tail``."""
+        """Returns the bound of a form from its ``span`` without the tail, and the ``tail``."""
         launcher = self.dispatch.gap_cycles * (self.blocks - 1)
         return GridBound(form, span.work, span.slack, tail, launcher, self.slots)
 
     def after(self, form: GridForm, start: _Span) -> GridBound:
-        """The bound of a form from the last start, less its own delay."""
+        """Returns the bound of a form from the last start, less its own delay."""
         span = _Span(start.work, start.slack + self.tail.slack)
         return self.answer(form, span, self.tail.work)
 
 
 def _one_sm(grid: _Grid) -> GridBound:
-    """G2: all the work, and the slack of blocks that wait for one another, one of R at most."""
+    """Returns G2: all the work, and the slack of blocks in sequence, at most one of R."""
     return grid.answer(GridForm.ONE_SM, grid.end(grid.blocks), 0)
 
 
 def _fewest(grid: _Grid) -> GridBound:
-    """G3, first form: some SM was given at most ``(B - 1) / S`` blocks before the last start."""
+    """Returns G3, first form: an SM had at most ``(B - 1) / S`` blocks before the last start."""
     return grid.after(GridForm.FEWEST, grid.last_start((grid.blocks - 1) // grid.sms))
 
 
 def _split(grid: _Grid) -> GridBound:
-    """G3 by cases: n blocks came to the SM of the last one that ends, before the last start.
+    """Returns G3 by cases: n blocks start before the last one on the SM that ends last.
 
     They bound that end (it grows with n), and the others the last start (it falls with n).
     """
@@ -655,7 +652,7 @@ def _split(grid: _Grid) -> GridBound:
 
 
 def _first(end: int, holds: Callable[[int], bool]) -> int:
-    """The first of 0 .. end - 1 from which on something holds; ``end`` if it never does."""
+    """Returns the first of 0 .. end - 1 from which a predicate holds; ``end`` if none."""
     low, high = 0, end
     while low < high:
         middle = (low + high) // 2
@@ -667,11 +664,11 @@ def _first(end: int, holds: Callable[[int], bool]) -> int:
 
 
 def _mean(grid: _Grid) -> GridBound:
-    """G3, second form: both bounds of ``split``, weighed 1 : S - 1, in which n does not occur."""
+    """Returns G3, second form: both bounds of ``split``, weighed 1 : S - 1, in which n cancels."""
     others, tail, chains = grid.sms - 1, grid.tail, -(-grid.blocks // grid.slots)
 
     def of(way: _Classed, charged: _Span, slack: _Largest, unused: int) -> GridBound:
-        """``slack`` may have the extras that each block needs, and the last one ``unused`` less."""
+        """Returns the form; ``slack`` may have extras per block, the last with ``unused`` less."""
 
         def mean(waits: _Largest, unused: int, work: int) -> int:
             return (waits.of(chains) - unused + work) // grid.sms
@@ -681,12 +678,12 @@ def _mean(grid: _Grid) -> GridBound:
         waits = mean(way.slack, 0, charged.slack + others * tail.slack)
         return grid.answer(GridForm.MEAN, _Span(cycles - left - waits, waits), left)
 
-    found = []
+    bounds = []
     for way in grid.ways:
         always = way.always.total
         summed = _Span(way.summed.total - always, always)
-        found.append(of(way, summed, way.slack, 0))
+        bounds.append(of(way, summed, way.slack, 0))
         if way.each:
             busiest = _Span(way.busiest.total - always, always)
-            found.append(of(way, busiest, way.extended, way.each))
-    return min(found, key=lambda bound: bound.cycles)
+            bounds.append(of(way, busiest, way.extended, way.each))
+    return min(bounds, key=lambda bound: bound.cycles)

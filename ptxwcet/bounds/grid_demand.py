@@ -1,10 +1,10 @@
-"""What a block asks of a grid bound: its slack and its work (docs/methods/grid.md).
+"""Computes a block's demand in a grid bound: slack and work (docs/methods/grid.md).
 
 The slack of a block is the sum over its sections of the largest slack of a warp there
-(:mod:`ptxwcet.timing.slack`), its work the sum of all initiations of all warps, those at the memory
-path of the SM among them. On several paths each is the largest by itself, which is safe since the
-bound grows with both. What a section may have to wait for is what other sections leave behind: for
-registers that it waits for and that they write, the longest latency; for bubbles of barriers.
+(:mod:`ptxwcet.timing.slack`), its work the sum of all initiations of all warps, including those at
+the memory path of the SM. On several paths each is the largest by itself, which is safe since the
+bound grows with both. A section may have to wait for the carry-in of other sections: for registers
+that it waits for and that they write, the longest latency; for bubbles of barriers.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from ptxwcet.bounds.memory_servers import memory_demand
 
 
 def block_kind(analysis: BlockAnalysis, count: int) -> BlockKind:
-    """``count`` blocks that all execute what is analysed. Raises PW404.
+    """Returns ``count`` blocks that all execute the analysed block. Raises PW404.
 
-    Cost: a profile a class and section, whatever the count and the trip counts.
+    Cost: a profile per class and section, whatever the count and the trip counts.
     """
     carried = iter(_carried(analysis))  # of each section, in order
-    # whose barriers are ordinary instructions
+    # Its barriers are ordinary instructions.
     alone = analysis.workload.warp_count == 1 and analysis.polling is None
     schedulers = analysis.machine.schedulers_per_sm
     cores = [
-        [sum(warp % schedulers == core for warp in one.warps) for one in analysis.workload.classes]
+        [sum(warp % schedulers == core for warp in s.warps) for s in analysis.workload.classes]
         for core in range(schedulers)
     ]
 
-    serial: dict[int, int] = {}  # of each section: its groups, one after the other
+    serial: dict[int, int] = {}  # of each section: its serialised phases
 
     def stretch(step: BlockStep) -> Stretch:
         if not isinstance(step, BlockSection):
@@ -55,7 +55,7 @@ def block_kind(analysis: BlockAnalysis, count: int) -> BlockKind:
             for core in cores
         ]
         busiest, *others = sorted(on, reverse=True)
-        # polls are work as well, of which nobody knows the sub-core
+        # Polls are work as well, on an unknown sub-core.
         work = sum(on) if joined is None or joined.polling is None else joined.work_cycles
         rest = tuple((cycles, 1) for cycles in others)
         in_groups = slack + busiest if joined is None else joined.serial_cycles
@@ -75,9 +75,9 @@ def block_kind(analysis: BlockAnalysis, count: int) -> BlockKind:
     in_groups = None
     sections = list(every_section(analysis.steps))
     if not alone and any(section.joined is not None for section in sections):
-        is_private = False  # beside these, sections of the busiest sub-core prove nothing
+        is_private = False  # With these, sections of the busiest sub-core prove nothing.
         if len(serial) == len({id(section) for section in sections}):
-            in_groups = path + most_of_steps(analysis.steps, lambda one: (serial[id(one)],))[0]
+            in_groups = path + most_of_steps(analysis.steps, lambda s: (serial[id(s)],))[0]
     return BlockKind(
         count,
         slack,
@@ -92,7 +92,7 @@ def block_kind(analysis: BlockAnalysis, count: int) -> BlockKind:
 
 
 def _carried(analysis: BlockAnalysis) -> list[int]:
-    """For each section, how long its warps may wait for what others of the block leave behind.
+    """Returns, for each section, the longest wait of its warps for carry-in of others.
 
     Cost: linear in the sections' registers.
     """
@@ -102,7 +102,7 @@ def _carried(analysis: BlockAnalysis) -> list[int]:
     ]
     out = [max(bubbles, default=0)] * len(rows)
     for warps in zip(*rows, strict=True) if len(rows) > 1 else ():
-        left: dict[str, list[tuple[int, int]]] = {}  # the two sections that leave it longest
+        left: dict[str, list[tuple[int, int]]] = {}  # the two sections with the longest latencies
         for place, own in enumerate(warps):
             for register, cycles in () if own is None else own.left_cycles.items():
                 both = [*left.get(register, ()), (cycles, place)]

@@ -1,4 +1,4 @@
-"""What the grid simulation runs: the shape of a launch on a GPU, and what its warps execute.
+"""Prepares the input of the grid simulation: a launch on a GPU, and the programs of its warps.
 
 Points are numbered as :func:`block_points` gives them: the reachable basic blocks in the order of
 their ids, and after them the end of a warp.
@@ -52,7 +52,7 @@ from ptxwcet.warp.program import Barrier, PartialBarrier, Scoreboard, Step
 
 @dataclass(frozen=True, slots=True)
 class GridPlan:
-    """How the blocks of a launch share the GPU; ``assumptions``: what nobody has proved of it."""
+    """The distribution of a launch's blocks on the GPU; ``assumptions``: its unproved part."""
 
     shape: GridShape
     occupancy: Occupancy
@@ -61,8 +61,8 @@ class GridPlan:
 
 
 def plan_grid(launch: LaunchFile, module: Module, machine: Machine, wishes: GridWishes) -> GridPlan:
-    """The plan of a launch. Raises PtxwcetError: PW315, PW316 (occupancy), PW426 (registers that
-    contradict one another). Cost: linear in the kernel.
+    """Returns the plan of a launch. Raises PtxwcetError: PW315, PW316 (occupancy), PW426 (registers
+    that contradict one another). Cost: linear in the kernel.
     """
     occupancy, assumptions = _occupancy(launch, module, machine, wishes)
     if wishes.sms is not None:
@@ -96,7 +96,7 @@ def _occupancy(
         return occupancy, (assumed("resident-blocks", text, "--resident-blocks"),)
     written = launch.registers_per_thread, launch.place("registers_per_thread")
     registers, source = stated_registers(launch.kernel, wishes, *written)
-    if registers is None:  # of one run it is as good as any number that a thread has so many
+    if registers is None:  # For a single run, any possible number of registers per thread will do.
         registers = most_registers(launch.kernel)
         source = "" if registers is None else f".maxnreg of kernel {launch.kernel.readable}"
     kernel = inline_calls(launch.kernel, module)
@@ -107,7 +107,7 @@ def _occupancy(
 
 @dataclass(frozen=True, slots=True)
 class TracedKernel:
-    """The kernel that is executed, and what its instructions cost."""
+    """The kernel that is executed, and the costs of its instructions."""
 
     kernel: Kernel
     cfg: ControlFlowGraph
@@ -116,12 +116,12 @@ class TracedKernel:
 
 
 def block_points(cfg: ControlFlowGraph) -> tuple[BlockId, ...]:
-    """The basic blocks that are instrumentation points: all that the entry reaches."""
+    """Returns the basic blocks that are instrumentation points: all that the entry reaches."""
     return tuple(b for b in sorted(cfg.reverse_postorder) if b != cfg.exit)
 
 
 def build_grid_workload(launched: LaunchPaths, traced: TracedKernel) -> GridWorkload:
-    """What every warp of every block of a launch issues, and the points that it passes.
+    """Returns the issues of every warp of every block of a launch, and the points that it passes.
 
     Raises PtxwcetError (PW401 to PW403) with all executed instructions that the machine refuses.
     Cost: linear in the distinct paths and in the warps.
@@ -138,7 +138,7 @@ def build_grid_workload(launched: LaunchPaths, traced: TracedKernel) -> GridWork
     names = {step.name for step in joins if step.warps == warps}
 
     def joined(step: Step) -> Step:
-        """One of all warps at which some only arrive is one of so many warps."""
+        """Returns a barrier at which some warps only arrive as one for all warps by number."""
         if isinstance(step, Barrier) and step.name in names:
             return PartialBarrier(step.instruction, step.name, warps)
         return step
@@ -163,14 +163,14 @@ def build_grid_workload(launched: LaunchPaths, traced: TracedKernel) -> GridWork
 
 
 def known_paths(ranges: Sequence[BlockPaths], grid: Dim3) -> LaunchPaths | None:
-    """The paths of a launch if path extraction has found exactly one for every warp, else None.
+    """Returns the paths of a launch if path extraction has exactly one for every warp, else None.
 
-    ``ranges`` are those of :func:`~ptxwcet.flow.paths.extraction.extract_ranges`. Such a path is
-    what every execution takes. Cost: linear in the paths and in the warps of the grid.
+    ``ranges`` are those of :func:`~ptxwcet.flow.paths.extraction.extract_ranges`. Every execution
+    takes such a path. Cost: linear in the paths and in the warps of the grid.
     """
-    warps = sum(len(row.warps) for row in ranges[0].warps)
-    # in an axis that decides nothing, index 0 stands for all
-    whole = [all(row.last[axis] == 0 for row in ranges) for axis in range(3)]
+    warps = sum(len(piece.warps) for piece in ranges[0].warps)
+    # In an axis without influence, index 0 stands for all.
+    whole = [all(w.last[axis] == 0 for w in ranges) for axis in range(3)]
     of = np.full((*reversed(grid), warps), -1, np.int64)
     numbers: dict[Path, int] = {}
     for piece in ranges:
@@ -186,7 +186,7 @@ def known_paths(ranges: Sequence[BlockPaths], grid: Dim3) -> LaunchPaths | None:
 
 
 def _settled(nodes: Path) -> Path | None:
-    """The path as visits and counted repeats alone; None if anything is left open."""
+    """Returns the path as visits and counted repeats only; None if anything is left open."""
     out: list[PathNode] = []
     for node in nodes:
         match node:

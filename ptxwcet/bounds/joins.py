@@ -1,15 +1,15 @@
-"""Sections whose warps meet at barriers of a part of the block (docs/methods/barriers.md).
+"""Bounds sections whose warps synchronise at partial barriers (docs/methods/barriers.md).
 
-A *stretch* of a warp goes from one wait to the next one. The stretches of all classes of warps are
-run once without times, each loop until what follows repeats: this tells which arrivals complete
-which phase, or why that is not known. Two bounds come of it. Along the event graph, a section ends
-by the heaviest way of slack through its stretches and all initiations of all its warps. Group after
-group, it ends by the sum over all phases of the largest slack and of the initiations on the
-busiest sub-core of the stretches that the phase opens; warps that have nothing to do with one
-another may stand beside each other's groups as they are. The smallest one counts.
+A *stretch* of a warp extends from one wait to the next. The stretches of all classes of warps are
+run once without times, each loop until the state repeats: this determines which arrivals complete
+which phase, or why that is unknown. Two bounds result. Along the event graph, a section ends by the
+heaviest path of slack through its stretches plus all initiations of all its warps. As serialised
+phases, it ends by the sum over all phases of the largest slack and of the initiations on the
+busiest sub-core of the stretches that the phase opens; warps without common barriers may be charged
+as they are, next to the groups of others. The smallest bound counts.
 
-Example: two producers wait for "empty" and arrive at "full", two consumers the other way round, n
-times: the graph has n times the slack of both, one after the other, as have the 2 n groups.
+Example: two producers wait for "empty" and arrive at "full", two consumers vice versa, n
+times: the graph has n times the slack of both, in sequence, and so have the 2 n groups.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ from ptxwcet.warp.segments import (
 )
 from ptxwcet.warp.structure import bodies, entered, joining
 
-# Stretches that are run before the differences of times are left out, and then before the section
-# is refused: a second or so.
+# The most stretches that are run before the differences of times are left out, and then before the
+# section is refused: a second or so.
 _MOST_STRETCHES = 50_000
-# Iterations of a loop that counts at mbarriers and waits for none.
+# The most iterations of a loop that counts at mbarriers and waits for none.
 _MOST_COUNTED = 4096
 _LONG_AGO = -(1 << 60)
 _NOT_INITIALISED = "it is not initialised when the barrier of the block before this opens"
@@ -57,13 +57,13 @@ _INITIALISE = (
 
 @dataclass(frozen=True, slots=True)
 class JoinedSection:
-    """What is proved of a section: its slack along the graph, all its work, its groups in a row.
+    """The proved bounds of a section: slack along the graph, all its work, its serialised groups.
 
-    ``slack_cycles`` is that of all groups where the differences of times do not repeat.
+    ``slack_cycles`` is the slack of all groups where the differences of times do not repeat.
     ``serial_cycles`` is None where sub-cores share units, and so is ``apart_cycles``: the groups of
-    warps that meet somehow, beside the others. It is of a block alone. ``polling`` is the share of
-    all cycles of the block that warps which wait for mbarriers may issue in, beside the work, which
-    has some of that; None where nothing counts at mbarriers.
+    warps that synchronise, next to the others. It holds for a block in isolation. ``polling`` is
+    the share of all cycles of the block in which warps waiting for mbarriers may issue, in addition
+    to the work, which contains a part of that; None without mbarriers.
     """
 
     slack_cycles: int
@@ -74,15 +74,15 @@ class JoinedSection:
 
     @property
     def cycles(self) -> int:
-        """The bound of the section, less what polls take as long as the block lasts."""
+        """The bound of the section, less the time of polls, which last as long as the block."""
         bounds = self.slack_cycles + self.work_cycles, self.serial_cycles, self.apart_cycles
         return min(cycles for cycles in bounds if cycles is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class JoiningWarps:
-    """The warps of one class in a section: what they execute, the work of each, how many they are
-    in all and on each kind of sub-core.
+    """The warps of one class in a section: their program, the work of each, and their number in
+    total and on each kind of sub-core.
     """
 
     body: tuple[Node, ...]
@@ -92,12 +92,12 @@ class JoiningWarps:
 
 
 Measured = Callable[[tuple[Node, ...]], tuple[int, int]]
-"""Slack and work of what one warp executes in a stretch."""
+"""The slack and work of a warp's program in a stretch."""
 
 
 class State(NamedTuple):
-    """An mbarrier between two sections: how many arrivals a phase expects, which parity it has, and
-    whether it is known that the phase before is over.
+    """An mbarrier between two sections: the arrivals that a phase expects, its parity, and whether
+    it is certain that the phase before is over.
     """
 
     expects: int
@@ -106,7 +106,7 @@ class State(NamedTuple):
 
 
 Standing = dict[str, State]
-"""The mbarriers that were initialised."""
+"""The initialised mbarriers."""
 
 
 def joined_section(
@@ -117,31 +117,31 @@ def joined_section(
     standing: Standing,
     repeats: bool = False,
 ) -> JoinedSection | None:
-    """The bounds of a section; None where its warps do not meet after all. Raises NotStaticError,
-    PW501 for barriers in what is not decided, PW503 where nothing repeats within the limit. Cost:
-    where it does, independent of trip counts.
+    """Returns the bounds of a section; None where its warps do not synchronise after all. Raises
+    NotStaticError, PW501 for barriers in undecided code, PW503 where nothing repeats within the
+    limit. Cost: if it repeats, independent of trip counts.
 
-    ``standing`` becomes what mbarriers are behind the section; if it ``repeats``, that must be what
-    they were before.
+    ``standing`` becomes the state of the mbarriers after the section; if it ``repeats``, that must
+    be their state before it.
     """
-    rows = [cut_at_waits(one.body) for one in classes]
+    rows = [cut_at_waits(c.body) for c in classes]
     counting = [
-        [one for one in entered(each.body) if isinstance(one, PartialBarrier) and one.mbarrier]
+        [b for b in entered(each.body) if isinstance(b, PartialBarrier) and b.mbarrier]
         for each in classes
     ]
     if any(counting):
         return _counting_section(classes, counting, rows, measured, standing, repeats=repeats)
-    work = sum(one.count * one.work for one in classes)
-    known: dict[int, tuple[int, int]] = {}
+    work = sum(c.count * c.work for c in classes)
+    figures: dict[int, tuple[int, int]] = {}
 
     def of_stretch(stretch: Section) -> tuple[int, int]:
-        if id(stretch) not in known:
-            known[id(stretch)] = measured(stretch.body)
-        return known[id(stretch)]
+        if id(stretch) not in figures:
+            figures[id(stretch)] = measured(stretch.body)
+        return figures[id(stretch)]
 
     run = _Run(classes, rows, of_stretch)
     slack = run.most if run.is_over() else None
-    if slack is None:  # a way through the graph has at most one stretch of each group
+    if slack is None:  # A path through the graph has at most one stretch of each group.
         run = _Run(classes, rows, of_stretch, is_timed=False)
         if not run.is_over():
             raise PtxwcetError(_too_complex())
@@ -151,29 +151,29 @@ def joined_section(
 
 
 def with_barriers_joined(programs: Sequence[WarpProgram], warps: int) -> list[WarpProgram] | None:
-    """The programs in which all barriers of the block, but for those up to the one behind the last
-    initialisation of an mbarrier, are joins of all its warps: phases of mbarriers may cross them.
+    """Returns the programs in which all barriers of the block after the first one that follows the
+    last initialisation of an mbarrier are joins of all its warps: phases may cross them.
 
-    None where nothing is initialised, where that is in a loop with barriers of the block or behind
-    one, and where products join warps, too. Cost: linear in the trees.
+    None where nothing is initialised, where that happens in a loop with barriers of the block or
+    after one, and where products join warps, too. Cost: linear in the trees.
     """
     kept = 0
-    for one in programs:
+    for program in programs:
         barriers = 0
-        for node in one.body:
+        for node in program.body:
             inits = any(map(_initialises, entered((node,))))
             barriers += isinstance(node, Barrier)
             kept = barriers + 1 if inits else kept
-    if not kept or any(joining(one.body) for one in programs):
+    if not kept or any(joining(program.body) for program in programs):
         return None
-    found = []
-    for one in programs:
-        at = _behind(one.body, kept)
+    converted = []
+    for program in programs:
+        at = _behind(program.body, kept)
         if at is None:
             return None
-        body = (*one.body[:at], *as_joins(one.body[at:], warps))
-        found.append(replace(one, body=body))
-    return found
+        body = (*program.body[:at], *as_joins(program.body[at:], warps))
+        converted.append(replace(program, body=body))
+    return converted
 
 
 def _initialises(node: Node) -> bool:
@@ -183,12 +183,12 @@ def _initialises(node: Node) -> bool:
 
 
 def _behind(body: tuple[Node, ...], barriers: int) -> int | None:
-    """Where what is behind so many barriers of the block begins, if they are in no loop or branch
-    and all that initialises mbarriers is before them.
+    """Returns the index after this many barriers of the block, if they are in no loop or branch and
+    all initialisations of mbarriers are before it.
     """
     for place, node in enumerate(body):
-        inner = [one for each in bodies(node) for one in entered(each)]
-        if any(isinstance(one, Barrier | BlockChoice) or _initialises(one) for one in inner):
+        inner = [n for each in bodies(node) for n in entered(each)]
+        if any(isinstance(n, Barrier | BlockChoice) or _initialises(n) for n in inner):
             return None
         barriers -= isinstance(node, Barrier)
         if not barriers:
@@ -198,8 +198,8 @@ def _behind(body: tuple[Node, ...], barriers: int) -> int | None:
 
 
 def _arrivals(body: Sequence[Node]) -> Iterator[PartialBarrier]:
-    """The arrivals of a stretch in order; of loops two iterations, which tell as much as more if
-    nothing in them counts at an mbarrier.
+    """Yields the arrivals of a stretch in order; of loops two iterations, which suffice if nothing
+    in them counts at an mbarrier.
     """
     for node in body:
         if isinstance(node, PartialBarrier):
@@ -219,7 +219,7 @@ def _counts(node: Node) -> bool:
 
 @dataclass
 class _Frame:
-    """A row of stretches that is being executed, ``left`` times from this one on."""
+    """A sequence of stretches in execution, ``left`` times from this one on."""
 
     nodes: tuple[SectionNode, ...]
     left: int
@@ -228,7 +228,7 @@ class _Frame:
 
 
 class _Cursor:
-    """Where the warps of a class stand in their stretches."""
+    """The position of a class of warps in its stretches."""
 
     def __init__(self, nodes: tuple[SectionNode, ...]) -> None:
         self.frames = [_Frame(nodes, 1, 0, -1)]
@@ -242,7 +242,7 @@ class _Cursor:
         return node
 
     def advance(self, now: int) -> bool:
-        """Goes on to the next stretch; whether a loop begins another iteration."""
+        """Advances to the next stretch; returns whether a loop begins another iteration."""
         repeats = False
         self.frames[-1].index += 1
         while True:
@@ -263,8 +263,8 @@ class _Cursor:
 
 
 Known = set[Hashable]
-"""What a warp knows: by its name, that the phase of an object before the present one is over; of an
-mbarrier also that the one before that is (``_before``), and of a wait there that it is (``_seen``).
+"""The knowledge of a warp: the name of an object whose phase before the present one is over; for an
+mbarrier also the phase before that (``_before``), and the end of a wait there (``_seen``).
 """
 
 
@@ -278,7 +278,7 @@ def _seen(number: int, name: str, parity: int) -> Hashable:
 
 @dataclass
 class _Arrived:
-    """A class that has arrived at a phase: when it had done so at most, what it knew."""
+    """A class that has arrived at a phase: the latest time of its arrival, and its knowledge."""
 
     number: int
     done: int
@@ -288,9 +288,7 @@ class _Arrived:
 
 @dataclass
 class _Warps:
-    """A class of warps: P of its stretch, and the objects of which it knows the phases so far to
-    be over.
-    """
+    """A class of warps: P of its stretch, and the objects whose past phases it knows to be over."""
 
     count: int
     cursor: _Cursor
@@ -303,7 +301,7 @@ class _Warps:
 
 @dataclass
 class _Object:
-    """The phase of a barrier that is counted."""
+    """The current phase of a barrier."""
 
     last: PartialBarrier | None = None
     got: int = 0
@@ -312,12 +310,12 @@ class _Object:
 
 @dataclass
 class _Counter:
-    """The phase of an mbarrier that is counted, and what those know who have waited for the one
-    before, which was over at ``over`` at most.
+    """The current phase of an mbarrier, and the knowledge of warps that waited for the phase
+    before, which was over at ``over`` at the latest.
 
     ``unsealed`` are classes that have added bytes and not arrived since; ``must_know`` are waits
-    for the phase before: this one must not be over before they are. ``waiting`` has the waits for
-    this one, by class, and when the class came there.
+    for the phase before: this phase must not be over before they are. ``waiting`` has the waits for
+    this phase, by class, with the time of their arrival.
     """
 
     expects: int
@@ -337,7 +335,7 @@ class _Counter:
 
 
 class _Sums(NamedTuple):
-    """The slack and the work of groups, added up."""
+    """The sum of the slack and the work of groups."""
 
     slack: int = 0
     work: int = 0
@@ -348,7 +346,7 @@ class _Sums(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Saved:
-    """What is moved when periods are skipped: loops, P of each component, the sum of groups."""
+    """The state that moves when periods are skipped: loops, P of each component, sums of groups."""
 
     loops: tuple[tuple[tuple[int, int], ...], ...]
     bases: dict[int, int]
@@ -356,7 +354,7 @@ class _Saved:
 
 
 class _Run:
-    """The classes run to their ends, one at a time until it waits."""
+    """The run of the classes to their ends, one at a time until it waits."""
 
     def __init__(
         self,
@@ -374,36 +372,37 @@ class _Run:
         names = sorted(frozenset[str]().union(*named))
         components = _components(named)
         begun = {name: standing[name] for name in names if name in standing} if standing else {}
-        known: Known = {*names, *map(_before, names)}
-        known -= {name for name, at in begun.items() if not at.is_sure}
+        knowledge: Known = {*names, *map(_before, names)}
+        knowledge -= {name for name, at in begun.items() if not at.is_sure}
         self._counters: dict[str, _Counter] = {}
         for name, (expects, parity, is_sure) in begun.items():
             component = next(c for c, own in zip(components, named, strict=True) if name in own)
-            new = _Counter(expects, parity, expects, known | {name}, component)
-            new.over = _LONG_AGO if is_sure else 0  # it is when all before the section is over
-            self._counters[name] = new
+            counter = _Counter(expects, parity, expects, knowledge | {name}, component)
+            # It is over when everything before the section is over.
+            counter.over = _LONG_AGO if is_sure else 0
+            self._counters[name] = counter
         self._objects = {name: _Object() for name in names if name not in self._counters}
         self._warps = [
-            _Warps(one.count, _Cursor(row), set(known), component)
-            for one, row, component in zip(classes, rows, components, strict=True)
+            _Warps(group.count, _Cursor(row), set(knowledge), component)
+            for group, row, component in zip(classes, rows, components, strict=True)
         ]
         self._seen: dict[object, _Saved] = {}
         self._known: dict[tuple[tuple[int, int], ...], _Sums] = {}
         self._stretches = 0
         self._most = [0] * len(classes)
         self._begin = self._group(range(len(classes)))
-        self._begins = {one: self._group(self._members(one)) for one in components}
-        self._groups = dict.fromkeys(components, _Sums())  # those that phases open
+        self._begins = {c: self._group(self._members(c)) for c in components}
+        self._groups = dict.fromkeys(components, _Sums())  # the groups that phases open
 
     def _members(self, component: int) -> list[int]:
-        return [n for n, one in enumerate(self._warps) if one.component == component]
+        return [n for n, warps in enumerate(self._warps) if warps.component == component]
 
     @property
     def standing(self) -> Standing:
-        """The mbarriers as they are now, for warps that tell each other what they know."""
-        known = Known().union(*(one.knows for one in self._warps))
+        """The current state of the mbarriers, for warps that share their knowledge."""
+        knows = Known().union(*(warps.knows for warps in self._warps))
         return {
-            name: State(at.expects, at.parity, name in known) for name, at in self._counters.items()
+            name: State(at.expects, at.parity, name in knows) for name, at in self._counters.items()
         }
 
     @property
@@ -414,7 +413,7 @@ class _Run:
     @property
     def slack(self) -> int:
         """The slack of all groups together."""
-        return self._begin.slack + sum(one.slack for one in self._groups.values())
+        return self._begin.slack + sum(group.slack for group in self._groups.values())
 
     @property
     def serial(self) -> int:
@@ -423,21 +422,21 @@ class _Run:
 
     @property
     def apart(self) -> int:
-        """The largest sum over the groups of warps that meet somehow, and over the others, each as
-        they are or group after group.
+        """The largest sum over the groups of warps that synchronise, and over the others, each as
+        they are or serialised.
         """
         own, least = [], []
         for component, opened in self._groups.items():
             own.append(sum(self._begins[component].plus(opened)))
             members = (self._classes[n] for n in self._members(component))
-            work = sum(one.count * one.work for one in members)
+            work = sum(c.count * c.work for c in members)
             least.append(min(own[-1], work))
-        return max(one + sum(least) - less for one, less in zip(own, least, strict=True))
+        return max(total + sum(least) - less for total, less in zip(own, least, strict=True))
 
     def is_over(self) -> bool:
-        """Runs; False where the limit ends it. Raises NotStaticError."""
+        """Runs all classes; returns False where the limit ends it. Raises NotStaticError."""
         while self._stretches < _MOST_STRETCHES:
-            running = [n for n, one in enumerate(self._warps) if not one.is_over]
+            running = [n for n, at_ in enumerate(self._warps) if not at_.is_over]
             if not running:
                 break
             number = next((n for n in running if not self._warps[n].is_blocked), None)
@@ -450,14 +449,14 @@ class _Run:
                 self._skip()
         else:
             return False
-        for one in self._objects.values():
-            if one.got:
-                assert one.last is not None
+        for at_ in self._objects.values():
+            if at_.got:
+                assert at_.last is not None
                 raise NotStaticError(
-                    one.last, f"{one.got} warps arrive for the last time, and nobody completes that"
+                    at_.last, f"{at_.got} warps arrive for the last time, and nobody completes that"
                 )
         for at in self._counters.values():
-            if at.last is not None and at.gathered:  # something has been counted in it
+            if at.last is not None and at.gathered:  # Something has been counted in it.
                 raise NotStaticError(
                     at.last,
                     f"{at.pending} arrivals of {at.expects} and {at.owed} bytes of the last phase "
@@ -467,11 +466,11 @@ class _Run:
         return True
 
     def _require_over(self) -> None:
-        """Raises NotStaticError if warps may come to a barrier of the whole block, which ends the
-        section, before a phase of its object is over: they would be counted there, too.
+        """Raises NotStaticError if warps may arrive at the block's barrier that ends the section
+        before a phase of its object is over: they would be counted there, too.
         """
-        for one, warps in zip(self._classes, self._warps, strict=True):
-            end = one.body[-1] if one.body else None
+        for group, warps in zip(self._classes, self._warps, strict=True):
+            end = group.body[-1] if group.body else None
             if isinstance(end, Barrier) and end.name in self._objects.keys() - warps.knows:
                 last = self._objects[end.name].last
                 assert last is not None, "some phase is over of which these warps do not know"
@@ -480,7 +479,7 @@ class _Run:
                 )
 
     def _step(self, number: int) -> bool:
-        """Runs a stretch; whether a loop begins another iteration behind a phase that it ends."""
+        """Runs a stretch; returns whether it ends a phase after which a loop iterates again."""
         self._stretches += 1
         warps = self._warps[number]
         stretch = warps.cursor.stretch
@@ -505,7 +504,7 @@ class _Run:
             raise NotStaticError(join, "a warp may arrive before the phase before is over")
         if at.last is not None and at.got and at.last.warps != join.warps:
             raise NotStaticError(join, f"others count {at.last.warps} warps there")
-        if any(one.number == number for one in at.arrived):
+        if any(a.number == number for a in at.arrived):
             raise NotStaticError(join, "a warp arrives twice in one phase")
         at.last, at.got = join, at.got + warps.count
         if at.got > join.warps:
@@ -515,18 +514,18 @@ class _Run:
         return at.got == join.warps and self._open(join.name)
 
     def _open(self, name: str) -> bool:
-        """A phase is over: whoever waits goes on, and knows what those knew who arrived."""
+        """Ends a phase: all waiting warps continue, with the knowledge of all that arrived."""
         arrived = self._objects[name].arrived
         self._objects[name] = _Object(self._objects[name].last)
-        known: Known = Known().union(*(one.knows for one in arrived)) | {name}
+        knowledge: Known = Known().union(*(a.knows for a in arrived)) | {name}
         for knows in self._all_known():
             knows.discard(name)
-        start = max(one.done for one in arrived)
-        waiting = [one.number for one in arrived if one.waits]
+        start = max(a.done for a in arrived)
+        waiting = [a.number for a in arrived if a.waits]
         repeats = False
         for number in waiting:
             warps = self._warps[number]
-            warps.knows, warps.start, warps.is_blocked = set(known), start, False
+            warps.knows, warps.start, warps.is_blocked = set(knowledge), start, False
             repeats |= warps.cursor.advance(self._stretches)
         if waiting:
             component = self._warps[waiting[0]].component
@@ -534,12 +533,12 @@ class _Run:
         return repeats
 
     def _all_known(self) -> Iterator[Known]:
-        """What anybody knows, or will know from a phase."""
+        """Yields all knowledge that warps have, or will get from a phase."""
         for warps in self._warps:
             yield warps.knows
         for at in self._objects.values():
-            for one in at.arrived:
-                yield one.knows
+            for arrival in at.arrived:
+                yield arrival.knows
         for counter in self._counters.values():
             yield counter.released
             yield counter.gathered
@@ -547,35 +546,35 @@ class _Run:
     # --- mbarriers --------------------------------------------------------------------------------
 
     def _count(self, number: int, join: PartialBarrier, done: int) -> bool:
-        """What a class adds to an mbarrier, or takes off."""
-        warps, what, at = self._warps[number], join.mbarrier, self._counters.get(join.name)
-        assert what is not None
-        if at is None or what.expects:
+        """Applies the effect of a class on the counts of an mbarrier."""
+        warps, use, at = self._warps[number], join.mbarrier, self._counters.get(join.name)
+        assert use is not None
+        if at is None or use.expects:
             raise NotStaticError(join, _NOT_INITIALISED, _INITIALISE)
         if join.name not in warps.knows:
             raise NotStaticError(join, "a warp may count before the phase before is over")
         at.last = join
-        if what.ends:
+        if use.ends:
             return self._end(join, at, warps)
         at.gathered |= warps.knows
-        at.done = max(at.done, done + what.after_cycles)
-        self._most[number] = max(self._most[number], done + what.after_cycles)
-        at.owed += warps.count * (what.owes - what.brings)
-        at.added += warps.count * (what.owes + what.brings)
+        at.done = max(at.done, done + use.after_cycles)
+        self._most[number] = max(self._most[number], done + use.after_cycles)
+        at.owed += warps.count * (use.owes - use.brings)
+        at.added += warps.count * (use.owes + use.brings)
         if at.added > MOST_COUNT:
             raise NotStaticError(join, f"a phase may owe {MOST_COUNT} bytes, half of {at.added}")
-        if what.owes:
+        if use.owes:
             at.unsealed.add(number)
-        if what.arrivals:
+        if use.arrivals:
             at.unsealed.discard(number)
-            at.pending -= warps.count * what.arrivals
+            at.pending -= warps.count * use.arrivals
         if at.pending < 0:
             more = at.expects - at.pending
             raise NotStaticError(join, f"{more} may arrive in a phase of {at.expects} arrivals")
         return at.pending == 0 and at.owed == 0 and self._complete(join, at)
 
     def _end(self, join: PartialBarrier, at: _Counter, warps: _Warps) -> bool:
-        """An mbarrier is invalidated: all that was done to it must be known to be over."""
+        """Invalidates an mbarrier: all operations on it must be known to be over."""
         if warps.count > 1:
             raise NotStaticError(join, "several warps invalidate it")
         if at.waiting or at.gathered or not at.must_know <= warps.knows:
@@ -584,7 +583,7 @@ class _Run:
         return False
 
     def _complete(self, join: PartialBarrier, at: _Counter) -> bool:
-        """A phase of an mbarrier is over."""
+        """Ends a phase of an mbarrier."""
         if not at.must_know <= at.gathered:
             raise NotStaticError(join, "a phase may be over before all have seen the one before")
         if at.unsealed:
@@ -610,17 +609,17 @@ class _Run:
         return repeats
 
     def _wait(self, number: int, join: PartialBarrier, done: int) -> bool:
-        """A class comes to a wait: for the phase that is counted, or for the one before."""
-        warps, what, at = self._warps[number], join.mbarrier, self._counters.get(join.name)
-        assert what is not None
+        """Lets a class wait for the current phase of an mbarrier, or for the one before."""
+        warps, use, at = self._warps[number], join.mbarrier, self._counters.get(join.name)
+        assert use is not None
         if at is None:
             raise NotStaticError(join, _NOT_INITIALISED, _INITIALISE)
         at.last = at.last or join
-        is_present = what.parity == at.parity
+        is_present = use.parity == at.parity
         if (join.name if is_present else _before(join.name)) not in warps.knows:
             raise NotStaticError(join, "a warp may ask for a phase while one of two before is open")
         for knows in self._all_known():
-            knows.discard(_seen(number, join.name, what.parity))
+            knows.discard(_seen(number, join.name, use.parity))
         if not is_present:
             return self._go_on(number, join, done)
         warps.is_blocked = True
@@ -628,44 +627,44 @@ class _Run:
         return False
 
     def _go_on(self, number: int, join: PartialBarrier, since: int) -> bool:
-        """A class has seen that a phase is over; whether a loop begins another iteration."""
-        warps, what, at = self._warps[number], join.mbarrier, self._counters[join.name]
-        assert what is not None
-        token = _seen(number, join.name, what.parity)
-        # registers may be there before all has been given up
+        """Lets a class continue after a phase; returns whether a loop begins another iteration."""
+        warps, use, at = self._warps[number], join.mbarrier, self._counters[join.name]
+        assert use is not None
+        token = _seen(number, join.name, use.parity)
+        # Registers may be available before all have been given up.
         warps.knows |= {token} if join.name == REGISTERS else at.released | {token}
         at.must_know.add(token)
-        warps.start, warps.is_blocked = max(since, at.over + what.round_cycles), False
+        warps.start, warps.is_blocked = max(since, at.over + use.round_cycles), False
         return warps.cursor.advance(self._stretches)
 
     # --- groups -----------------------------------------------------------------------------------
 
     def _group(self, numbers: Sequence[int]) -> _Sums:
-        """The largest slack of the stretches that a phase opens, and their work on the sub-core
-        on which it is most.
+        """Returns the largest slack of the stretches that a phase opens, and the work of its
+        busiest sub-core.
         """
         stretches = [(number, self._warps[number].cursor.stretch) for number in numbers]
         key = tuple((number, id(stretch)) for number, stretch in stretches)
         if key not in self._known:
-            found = [(self._classes[n].on_cores, *self._measured(one)) for n, one in stretches]
-            works = [[warps * work for warps in cores] for cores, _, work in found]
+            figures = [(self._classes[n].on_cores, *self._measured(s)) for n, s in stretches]
+            works = [[warps * work for warps in cores] for cores, _, work in figures]
             busiest = max(map(sum, zip(*works, strict=True)), default=0)
-            self._known[key] = _Sums(max((slack for _, slack, _ in found), default=0), busiest)
+            self._known[key] = _Sums(max((slack for _, slack, _ in figures), default=0), busiest)
         return self._known[key]
 
     # --- loops ------------------------------------------------------------------------------------
 
     def _skip(self) -> None:
-        """Skips as many periods as there are, if all that decides what follows was so before.
+        """Skips as many periods as possible, if all that decides the future was so before.
 
-        What was saved before stays: from there to here is a period of the loops around.
+        Earlier saved states are kept: from there to here is a period of the enclosing loops.
         """
         bases: dict[int, int] = {}
         for warps in self._warps:
             if not warps.is_over:
                 least = bases.get(warps.component, warps.start)
                 bases[warps.component] = min(least, warps.start)
-        for counter in self._counters.values():  # nobody's start can depend on less
+        for counter in self._counters.values():  # No start can depend on less.
             base = bases.get(counter.component, 0)
             counter.over = max(counter.over, base - self._longest_round)
             counter.done = max(counter.done, base - self._longest_round)
@@ -682,14 +681,14 @@ class _Run:
         for component, sums in self._groups.items():
             period = sums.plus(before.groups[component], -1)
             self._groups[component] = sums.plus(period, periods)
-        moved = {one: periods * (base - before.bases[one]) for one, base in bases.items()}
+        moved = {c: periods * (base - before.bases[c]) for c, base in bases.items()}
         for warps, now, then in zip(self._warps, loops, before.loops, strict=True):
             warps.start += moved.get(warps.component, 0)
             for frame, (_, left), (_, earlier) in zip(warps.cursor.frames, now, then, strict=True):
                 frame.left -= periods * (earlier - left)
         for at in self._objects.values():
-            for one in at.arrived:
-                one.done += moved.get(self._warps[one.number].component, 0)
+            for arrival in at.arrived:
+                arrival.done += moved.get(self._warps[arrival.number].component, 0)
         for counter in self._counters.values():
             further = moved.get(counter.component, 0)
             counter.over, counter.done = counter.over + further, counter.done + further
@@ -714,12 +713,12 @@ class _Run:
                 at.last.warps if at.last and at.got else 0,
                 tuple(
                     (
-                        one.number,
-                        one.done - bases.get(self._warps[one.number].component, 0),
-                        frozenset(one.knows),
-                        one.waits,
+                        a.number,
+                        a.done - bases.get(self._warps[a.number].component, 0),
+                        frozenset(a.knows),
+                        a.waits,
                     )
-                    for one in at.arrived
+                    for a in at.arrived
                 ),
             )
             for at in self._objects.values()
@@ -750,15 +749,15 @@ def _counting_section(
     *,
     repeats: bool,
 ) -> JoinedSection | None:
-    """The bound of a section in which warps count at mbarriers, or wait for them: J1 alone; None of
-    one that initialises them.
+    """Returns the bound of a section in which warps count at mbarriers, or wait for them: J1 only;
+    None for a section that initialises them.
     """
-    known: dict[int, tuple[int, int]] = {}
+    figures: dict[int, tuple[int, int]] = {}
 
     def of_stretch(stretch: Section) -> tuple[int, int]:
-        if id(stretch) not in known:
-            known[id(stretch)] = measured(stretch.body)
-        return known[id(stretch)]
+        if id(stretch) not in figures:
+            figures[id(stretch)] = measured(stretch.body)
+        return figures[id(stretch)]
 
     begun = _initialised(classes, counting, standing)
     if begun:
@@ -766,9 +765,9 @@ def _counting_section(
             raise NotStaticError(
                 begun[0], "it is initialised in a loop with barriers of the block", _INITIALISE
             )
-        others = [one for each in counting for one in each if one not in begun]
-        if others or any(has_named_join(one.body) for one in classes):
-            early = next((one for one in others if one.name in {each.name for each in begun}), None)
+        others = [b for each in counting for b in each if b not in begun]
+        if others or any(has_named_join(c.body) for c in classes):
+            early = next((b for b in others if b.name in {each.name for each in begun}), None)
             if early is not None:
                 reason = "no barrier of the block stands between its initialisation and this use"
                 raise NotStaticError(early, reason, _INITIALISE)
@@ -776,31 +775,29 @@ def _counting_section(
                 "warps count elsewhere before a barrier of the block follows its initialisation"
             )
             raise NotStaticError(begun[0], reason, _INITIALISE)
-        for one in begun:
-            assert one.mbarrier is not None
-            standing[one.name] = State(one.mbarrier.expects, 0)
+        for barrier in begun:
+            assert barrier.mbarrier is not None
+            standing[barrier.name] = State(barrier.mbarrier.expects, 0)
         return None
     _hand_over(classes, counting, standing)
-    waits = [[one.mbarrier for one in each if one.waits and one.mbarrier] for each in counting]
-    longest = max((one.round_cycles for each in waits for one in each), default=0)
+    waits = [[b.mbarrier for b in each if b.waits and b.mbarrier] for each in counting]
+    longest = max((m.round_cycles for each in waits for m in each), default=0)
     run = _Run(classes, rows, of_stretch, standing=standing, longest_round=longest)
     if not run.is_over():
         raise PtxwcetError(_too_complex())
     after = run.standing
-    ends = {
-        one.name: one for each in counting for one in each if one.mbarrier and one.mbarrier.ends
-    }
+    ends = {b.name: b for each in counting for b in each if b.mbarrier and b.mbarrier.ends}
     if repeats and ends:
         used = next(iter(ends.values()))
         raise NotStaticError(used, "it is invalidated in a loop with barriers of the block")
     for name in ends:
         del standing[name]
     if repeats:
-        for name, found in after.items():
-            before, used = standing[name], next(one for each in counting for one in each)
-            if found.parity != before.parity:
+        for name, state in after.items():
+            before, used = standing[name], next(b for each in counting for b in each)
+            if state.parity != before.parity:
                 raise NotStaticError(used, "a section that is repeated leaves it in another phase")
-            if before.is_sure and not found.is_sure:
+            if before.is_sure and not state.is_sure:
                 raise NotStaticError(
                     used, "a section that is repeated leaves it in a phase that may not be over"
                 )
@@ -808,14 +805,14 @@ def _counting_section(
         standing |= after
     polling, failing = Fraction(0), 0
     for warps, each_wait in zip(classes, waits, strict=True):
-        if asked := [one for one in each_wait if one.again_cycles]:
+        if asked := [m for m in each_wait if m.again_cycles]:
             cycles = max(each.poll_cycles for each in asked)
             polling += warps.count * Fraction(cycles, min(each.again_cycles for each in asked))
             failing += warps.count * cycles * (_waits_in(warps.body) + 1)
     if polling >= 1:
-        used = next(one for each in counting for one in each if one.waits)
+        used = next(b for each in counting for b in each if b.waits)
         raise NotStaticError(used, "warps that ask whether it is over could issue in each cycle")
-    work = sum(one.count * one.work for one in classes) + failing
+    work = sum(c.count * c.work for c in classes) + failing
     return JoinedSection(run.most, work, None, None, polling)
 
 
@@ -824,18 +821,18 @@ def _hand_over(
     counting: Sequence[Sequence[PartialBarrier]],
     standing: Standing,
 ) -> None:
-    """The registers that warps of a section give up: in one section, before others take them, or in
-    the same. Raises NotStaticError.
+    """Records the registers that warps of a section give up: in one section, before others take
+    them, or in the same section. Raises NotStaticError.
     """
     handed = [[join for join in own if join.name == REGISTERS] for own in counting]
     giving = sum(
-        one.count * sum(not join.waits for join in own)
-        for one, own in zip(classes, handed, strict=True)
+        c.count * sum(not join.waits for join in own)
+        for c, own in zip(classes, handed, strict=True)
     )
     some = next((join for own in handed for join in own), None)
     if some is not None and not giving and REGISTERS not in standing:
         raise NotStaticError(some, "registers are taken, and no warp has given any up")
-    if twice := next((own[-1] for own in handed if sum(not one.waits for one in own) > 1), None):
+    if twice := next((own[-1] for own in handed if sum(not join.waits for join in own) > 1), None):
         raise NotStaticError(twice, "a warp gives up registers twice")
     if giving and REGISTERS in standing:
         assert some is not None
@@ -849,25 +846,25 @@ def _initialised(
     counting: Sequence[Sequence[PartialBarrier]],
     standing: Standing,
 ) -> list[PartialBarrier]:
-    """What initialises mbarriers in a section. Raises NotStaticError where one is so twice."""
-    found: dict[str, PartialBarrier] = {}
-    for one, own in zip(classes, counting, strict=True):
+    """Returns the initialisations of mbarriers in a section. Raises NotStaticError."""
+    initialised: dict[str, PartialBarrier] = {}
+    for group, own in zip(classes, counting, strict=True):
         for join in own:
             if join.mbarrier is None or not join.mbarrier.expects:
                 continue
-            alike = [each for each in _arrivals(one.body) if each.name == join.name]
+            alike = [each for each in _arrivals(group.body) if each.name == join.name]
             inside = sum(each.mbarrier is not None and each.mbarrier.expects > 0 for each in alike)
-            if join.name in found or one.count > 1:
+            if join.name in initialised or group.count > 1:
                 raise NotStaticError(join, "several warps initialise it", _INITIALISE)
             if join.name in standing or inside > 1:
                 reason = "it is initialised twice, and not invalidated (mbarrier.inval) between"
                 raise NotStaticError(join, reason, _INITIALISE)
-            found[join.name] = join
-    return list(found.values())
+            initialised[join.name] = join
+    return list(initialised.values())
 
 
 def _waits_in(body: Sequence[Node]) -> int:
-    """How often a body waits for mbarriers. Cost: linear in the tree."""
+    """Returns the number of waits for mbarriers in a body. Cost: linear in the tree."""
     waits = 0
     for node in body:
         times = node.count if isinstance(node, Repeat) else 1
@@ -880,8 +877,8 @@ def _waits_in(body: Sequence[Node]) -> int:
 def _periods(
     before: tuple[tuple[tuple[int, int], ...], ...], now: tuple[tuple[tuple[int, int], ...], ...]
 ) -> int:
-    """How many more periods each loop has iterations for that was open throughout; 0 where one that
-    was entered anew stands at another iteration.
+    """Returns the number of further periods that all loops open throughout have iterations for; 0
+    where a newly entered loop is at another iteration.
     """
     least = None
     for then, loops in zip(before, now, strict=True):
@@ -904,12 +901,12 @@ def _names(nodes: Sequence[SectionNode]) -> Iterator[str]:
 
 
 def _components(named: Sequence[set[str]]) -> list[int]:
-    """For each class the number of those that meet at some object, directly or by way of others."""
+    """Returns the component of each class: of classes that share objects, also indirectly."""
     component = list(range(len(named)))
-    for one, names in enumerate(named):
-        for other in range(one):
-            if component[one] != component[other] and not names.isdisjoint(named[other]):
-                old, new = component[one], component[other]
+    for n, names in enumerate(named):
+        for other in range(n):
+            if component[n] != component[other] and not names.isdisjoint(named[other]):
+                old, new = component[n], component[other]
                 component = [new if each == old else each for each in component]
     return component
 

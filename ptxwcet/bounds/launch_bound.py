@@ -1,9 +1,9 @@
-"""The bound of a whole launch: blocks counted by what they execute, residency, dispatch, claim.
+"""Bounds a whole launch: block counts by executed paths, residency, dispatch, claim.
 
-What is proved is in docs/methods/grid.md; :mod:`ptxwcet.bounds.grid` has the forms.
+The proofs are in docs/methods/grid.md; :mod:`ptxwcet.bounds.grid` has the forms.
 
-The theorems are about blocks that share an SM and nothing else: none waits for another, and each
-starts as soon as a slot is free. Kernels that do otherwise are known by the names of what they use.
+The theorems hold for blocks that share nothing but an SM: no block waits for another, and each
+starts as soon as a slot is free. Other kernels are recognised by the features that they name.
 """
 
 from __future__ import annotations
@@ -59,17 +59,18 @@ if TYPE_CHECKING:
     from ptxwcet.memory.footprint import Footprints
 
 METHOD = "grid"
-"""Name of the method that bounds launches."""
+"""The name of the method that bounds launches."""
 
 _CITATION = Citation("docs/methods/grid.md", "G1 to G3")
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchBound:
-    """How long a launch takes at most: ``claim.cycles``, the parts of ``bound`` and the overhead.
+    """An upper bound on a launch: ``claim.cycles``, the parts of ``bound`` and the overhead.
 
-    ``kinds`` are its blocks. ``least_cycles`` is the smallest bound for a number of resident blocks
-    that is possible: what it may come to if the residency is said. ``block`` is what one asks for.
+    ``kinds`` are its blocks. ``least_cycles`` is the smallest bound for a possible number of
+    resident blocks: stating the residency may reduce the bound to it. ``block`` has a block's
+    requirements.
     """
 
     claim: TimingClaim
@@ -83,15 +84,16 @@ class LaunchBound:
 
     @property
     def blocks(self) -> int:
-        """Blocks of the grid."""
+        """The number of blocks of the grid."""
         return sum(kind.count for kind in self.kinds)
 
 
 def count_blocks(pieces: Sequence[BlockPaths], launch: Launch) -> dict[tuple[WarpPath, ...], int]:
-    """How many blocks of the grid execute the paths of each piece, by its warps; empty if unknown.
+    """Returns the number of blocks that execute each piece, by its warps; empty if unknown.
 
-    In an axis of the grid that decides nothing, index 0 stands for all. Unknown without a grid, and
-    for ranges of parameters, of which each value may deal the blocks differently.
+    In an axis of the grid without influence, index 0 stands for all. The numbers are unknown
+    without a grid, and for ranges of parameters, each value of which may distribute the blocks
+    differently.
     """
     if launch.grid is None or launch.ranges:
         return {}
@@ -110,10 +112,10 @@ def count_blocks(pieces: Sequence[BlockPaths], launch: Launch) -> dict[tuple[War
 def kinds_of_blocks(
     pieces: Sequence[tuple[BlockAnalysis, int | None]], grid: Dim3
 ) -> tuple[BlockKind, ...]:
-    """The blocks of a grid by what they execute, from analyses and how many blocks have each.
+    """Returns the kinds of blocks of a grid, from analyses with the number of blocks of each.
 
-    Where that is not known of each, all blocks have the largest of every figure. Raises
-    PtxwcetError (PW404). Cost: a profile a class and section.
+    If some number is unknown, all blocks have the largest of every figure. Raises PtxwcetError
+    (PW404). Cost: a profile per class and section.
     """
     blocks = math.prod(grid)
     kinds = tuple(block_kind(analysis, count or 0) for analysis, count in pieces)
@@ -138,9 +140,9 @@ def kinds_of_blocks(
 
 @dataclass(frozen=True, slots=True)
 class LaunchRules:
-    """How the blocks of a launch share a GPU: what its bound depends on beside the blocks.
+    """The rules of a launch on a GPU that its bound depends on, in addition to the blocks.
 
-    ``dispatch`` has the largest number of resident blocks that is possible.
+    ``dispatch`` has the largest possible number of resident blocks.
     """
 
     machine: Machine
@@ -150,14 +152,15 @@ class LaunchRules:
     assumptions: tuple[Assumption, ...]
 
     def of_blocks_alike(self, kind: BlockKind) -> int:
-        """The bound, overhead included, of a launch of equal blocks, whose figures may be affine.
+        """Returns the bound of a launch of equal blocks, with overhead, in parts of a cycle.
 
-        In parts of a cycle (``dispatch.memory.divisor``): :func:`ptxwcet.bounds.grid.affine_bound`.
+        Figures may be affine (:func:`ptxwcet.bounds.grid.affine_bound`;
+        ``dispatch.memory.divisor``).
         """
         return affine_bound(kind, self.dispatch, self.residency.least, self.overhead_cycles)
 
     def claim(self, cycles: int, assumptions: Iterable[Assumption]) -> TimingClaim:
-        """The claim of a bound of launches whose blocks rest on ``assumptions``."""
+        """Returns the claim of a bound of launches whose blocks have the given ``assumptions``."""
         in_turn = self.dispatch.breadth_first
         keys = ["work-conserving", *(key for key in EXECUTION if key != ALONE)]
         keys += [key for key in OF_LAUNCHES if in_turn or key != BREADTH_FIRST]
@@ -169,10 +172,10 @@ class LaunchRules:
 def launch_rules(
     block: LaunchedBlock, machine: Machine, wishes: GridWishes
 ) -> LaunchRules | Refusal:
-    """The rules for launches of a kernel; a Refusal says what keeps them from being bounded.
+    """Returns the rules for launches of a kernel, or a Refusal if they cannot be bounded.
 
-    Raises PtxwcetError for what cannot be launched so: PW316 (a block that no SM holds), PW319
-    (more SMs than there are), PW323 (co-runners), PW326 (arrays set aside), PW426. Cost: linear
+    Raises PtxwcetError for impossible launches: PW316 (a block that no SM holds), PW319 (more SMs
+    than the machine has), PW323 (co-runners), PW326 (arrays in persisting L2), PW426. Cost: linear
     in the kernel.
     """
     refusal = grid_refusal(block.kernel)
@@ -218,11 +221,10 @@ def bound_launch(
     wishes: GridWishes,
     footprints: Callable[[], Footprints] | None = None,
 ) -> LaunchBound | Refusal:
-    """Bounds a launch whose blocks are bounded one by one; a Refusal says what keeps it from that.
+    """Bounds a launch from the bounds of its blocks; returns a Refusal if impossible.
 
-    ``footprints`` are asked for where the machine file claims something of its cache. Raises
-    PtxwcetError as :func:`launch_rules` does. Cost: a profile a class and section, whatever
-    the grid.
+    ``footprints`` are computed where the machine file has claims on its cache. Raises PtxwcetError
+    as :func:`launch_rules` does. Cost: a profile per class and section, whatever the grid.
     """
     rules = launch_rules(block, machine, wishes)
     if isinstance(rules, Refusal):
@@ -232,9 +234,9 @@ def bound_launch(
     except PtxwcetError as error:
         return Refusal(error.diagnostics[0].message)
     residency, overhead = rules.residency, rules.overhead_cycles
-    dispatch, assumptions = rules.dispatch, [one for row, _ in pieces for one in row.assumptions]
+    dispatch, assumptions = rules.dispatch, [a for own, _ in pieces for a in own.assumptions]
     if footprints is not None and any(map(machine.states, CLAIMS.keys() - {PATH_KEEPS_UP})):
-        # here: few machine files claim anything
+        # Imported here because few machine files have claims.
         from ptxwcet.bounds.caches import behind_caches
 
         asked = sum(kind.count * kind.sectors for kind in kinds)
@@ -262,20 +264,20 @@ def bound_launch(
 
 
 def _memory_server(machine: Machine, wishes: GridWishes) -> MemoryServer:
-    """The memory of the GPU, and who shares it. Raises PtxwcetError (PW323)."""
+    """Returns the memory of the GPU, with its co-runners. Raises PtxwcetError (PW323)."""
     alone = memory_alone(machine)
     if wishes.co_runner is None:
         return alone
     each = alone.cycles_per_1024_sectors
-    said = re.fullmatch(r"(\d{1,15}) *, *(\d{1,9}(?:\.\d{1,9})?)", wishes.co_runner.strip())
-    if said is None or not each:
-        what = "is not BYTES,GB/S" if said is None else f": {machine.name} has no memory to share"
-        raise _no_co_runner(f"--co-runner {wishes.co_runner} {what}")
-    sectors = Fraction(said[2]) * 10**9 / SECTOR  # a second
+    fields = re.fullmatch(r"(\d{1,15}) *, *(\d{1,9}(?:\.\d{1,9})?)", wishes.co_runner.strip())
+    if fields is None or not each:
+        why = "is not BYTES,GB/S" if fields is None else f": {machine.name} has no memory to share"
+        raise _no_co_runner(f"--co-runner {wishes.co_runner} {why}")
+    sectors = Fraction(fields[2]) * 10**9 / SECTOR  # per second
     rate = sectors * each / 1024 / (machine.clock_mhz * 10**6)
     if rate >= 1:
         raise _no_co_runner(f"--co-runner {wishes.co_runner} leaves the memory no time")
-    return MemoryServer(each, CoRunner(alone.busy(-(-int(said[1]) // SECTOR)), rate))
+    return MemoryServer(each, CoRunner(alone.busy(-(-int(fields[1]) // SECTOR)), rate))
 
 
 def _no_co_runner(message: str) -> PtxwcetError:
@@ -284,7 +286,7 @@ def _no_co_runner(message: str) -> PtxwcetError:
 
 
 def _sms(machine: Machine, wishes: GridWishes) -> int:
-    """The SMs that a launch has. Raises PtxwcetError (PW319) for more than the machine has."""
+    """Returns the SMs of a launch. Raises PtxwcetError (PW319) for more than there are."""
     assert machine.occupancy is not None
     there = machine.occupancy.sms.value
     if wishes.sms is not None and wishes.sms > there:
@@ -309,22 +311,22 @@ _REASONS = tuple(
         (r"\.(reqnctapercluster|explicitcluster|maxclusterrank|blocksareclusters)", _CLUSTER),
         (r"barrier\.cluster\b.*|mapa\b.*|getctarank\b.*|clusterlaunchcontrol\b.*", _CLUSTER),
         (r"%(cluster_\w+|n?clusterid|is_explicit_cluster)(\.\w)?", _CLUSTER),
-        (r"%envreg[12]", _COOPERATIVE),  # where cooperative groups find the barrier of the grid
+        (r"%envreg[12]", _COOPERATIVE),  # where cooperative groups keep the barrier of the grid
         (r"cudaLaunchDevice\w*|cudaGetParameterBuffer\w*|__cudaCDP2\w*", _CHILDREN),
     )
 )
 
 
 def grid_refusal(kernel: Kernel) -> Refusal | None:
-    """Why the theorems say nothing of launches of this kernel; None where they may.
+    """Returns why the theorems exclude launches of this kernel; None if they do not.
 
     Calls must have been inlined. Cost: linear in the kernel.
     """
     names = dict.fromkeys(directive.keyword for directive in kernel.performance)
     for instruction in kernel.instructions:
         names[instruction.mnemonic] = None
-        names.update(dict.fromkeys(instruction.names))  # special registers and functions among them
-    for name in (one for one in names if one not in kernel.registers):
+        names.update(dict.fromkeys(instruction.names))  # special registers and functions, too
+    for name in (n for n in names if n not in kernel.registers):
         for pattern, reason in _REASONS:
             if pattern.fullmatch(name):
                 return Refusal(f"the kernel uses {name}: {reason}; its grid is not bounded")

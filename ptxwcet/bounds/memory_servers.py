@@ -1,7 +1,7 @@
-"""What the servers behind the units add to a bound: the memory path of an SM, the GPU's memory.
+"""Adds the servers after the units to a bound: the memory path of an SM, the GPU's memory.
 
-Whatever waits there waits while the server is busy, so that all waiting together is no longer than
-the servers are busy in all (docs/methods/memory-servers.md). The cycles of the path count for each
+A request waits there only while the server is busy, so that all waiting together is no longer than
+the busy time of the servers (docs/methods/memory-servers.md). The cycles of the path count for each
 SM, the sectors of all SMs together.
 """
 
@@ -22,20 +22,20 @@ MEMORY_ALONE = Assumption(
     AssumptionState.ASSUMED,
     "a condition on how the machine is used",
 )
-"""What the bound of one block rests on where a memory is shared."""
+"""The assumption of the bound of one block where a memory is shared."""
 LAUNCH_ALONE = replace(
     MEMORY_ALONE,
     text="the launch has the memory of the GPU to itself: no copy and no other processor uses it "
     "meanwhile",
     source="no --co-runner",
 )
-"""What the bound of a launch rests on there, if nothing is said of others."""
+"""The assumption of the bound of a launch there, without a stated co-runner."""
 
 
 class MemoryDemand(NamedTuple):
-    """Cycles at the path of the SM, and sectors of the GPU's memory, of all warps of a block.
+    """The cycles at the memory path and the sectors of GPU memory of a block's warps.
 
-    ``outside_sectors`` are in no array that is set aside in a cache.
+    ``outside_sectors`` are in no array in persisting L2.
     """
 
     path_cycles: int = 0
@@ -44,11 +44,11 @@ class MemoryDemand(NamedTuple):
 
 
 def memory_demand(analysis: BlockAnalysis) -> MemoryDemand:
-    """The most that a block asks of the servers; on several ways the largest of each.
+    """Returns the most that a block demands of the servers; over paths the largest of each.
 
     Cost: a pass over the trees of each class and section.
     """
-    classes = [len(one.warps) for one in analysis.workload.classes]
+    classes = [len(c.warps) for c in analysis.workload.classes]
 
     def of_section(section: BlockSection) -> tuple[int, ...]:
         present = [(n, own) for n, own in zip(classes, section.warps, strict=True) if own]
@@ -62,5 +62,5 @@ def memory_demand(analysis: BlockAnalysis) -> MemoryDemand:
 
 
 def memory_alone(machine: Machine) -> MemoryServer:
-    """The memory of the GPU of a machine, which nobody else uses."""
+    """Returns the memory of the GPU of a machine, without other users."""
     return MemoryServer(machine.cycles_per_1024_sectors)

@@ -1,7 +1,7 @@
 """The registry of bound methods. A new method is a file here, a row below and a page in docs.
 
 Methods of other packages are found by the entry points ``ptxwcet.bound_methods`` (ARCHITECTURE.md).
-Who only asks for names, as the command line does at its start, loads no method.
+A caller that needs names only, as the command line at its start, loads no method.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 SAFE_NAME = "safe"
 SCHEDULED = "scheduled"
-"""What takes a known schedule's run for the bound: no row of the registry, it needs a policy."""
+"""The method that bounds by a known schedule's run; not registered, as it needs a policy."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoundMethod:
-    """A method: its name, what it is in a few words, its page, its function.
+    """A method: its name, its short title, its page, its function.
 
-    ``is_for_report`` False: it stands beside the bound for comparison, and is never reported as it.
+    ``is_for_report`` is False for a method that is printed for comparison, and never as the bound.
     """
 
     name: str
@@ -56,7 +56,7 @@ def _lower(analysis: BlockAnalysis) -> Outcome:
 
 
 SAFE = BoundMethod(SAFE_NAME, "safe upper bound", "docs/methods/safe.md", _safe)
-"""The method that is reported as the bound unless another one is asked for."""
+"""The method that is reported as the bound unless another one is requested."""
 
 METHODS: tuple[BoundMethod, ...] = (
     SAFE,
@@ -67,25 +67,25 @@ METHODS: tuple[BoundMethod, ...] = (
 
 
 def names_to_report() -> tuple[str, ...]:
-    """What may be reported as the bound. Nothing of other packages is imported."""
+    """Returns the names that may be reported as the bound, without imports of other packages."""
     own = (method.name for method in METHODS if method.is_for_report)
-    return (*own, SCHEDULED, *(one.name for one in _others()))
+    return (*own, SCHEDULED, *(plugin.name for plugin in _others()))
 
 
 def all_methods() -> tuple[BoundMethod, ...]:
-    """The methods that come with the tool, and those of other packages, under other names."""
+    """Returns the methods of the tool, and those of other packages under other names."""
     return (*METHODS, *map(_plugged_in, _others()))
 
 
 def _others() -> tuple[Plugin, ...]:
     taken = {method.name for method in METHODS}
-    return tuple(one for one in plugins(BOUND_METHODS) if one.name not in taken)
+    return tuple(plugin for plugin in plugins(BOUND_METHODS) if plugin.name not in taken)
 
 
 def _plugged_in(plugin: Plugin) -> BoundMethod:
-    """The method of another package.
+    """Returns the method of another package.
 
-    Its answers rest on the assumption that it is right; what it raises is its refusal.
+    Its answers depend on the assumption that it is right; its exceptions become refusals.
     """
     source = f"method {plugin.name} of package {plugin.package}"
     try:
@@ -107,7 +107,8 @@ def _plugged_in(plugin: Plugin) -> BoundMethod:
             claim = outcome.claim
             rests_on = (*claim.assumptions, is_right)
             return replace(outcome, method=plugin.name, claim=replace(claim, assumptions=rests_on))
-        except MemoryError:  # of the computer, not of the input: no answer that can be kept
+        # Memory of the computer, not a property of the input: no answer that can be cached.
+        except MemoryError:
             raise
         except Exception as error:
             return Refusal(f"{source} failed: {type(error).__name__}: {error}")

@@ -1,16 +1,16 @@
-"""How many blocks of a launch one SM holds at a time, what limits them, and in how many waves.
+"""Computes the resident blocks of a launch on an SM, the limiting resources, and the waves.
 
-The rules are those of the CUDA toolkit's occupancy calculation: warps and blocks are counted,
-registers are handed out to warps within one part of the register file, shared memory to blocks,
-each in whole units (docs/guide/choose.md). The figures are the machine file's.
+The rules are those of the CUDA toolkit's occupancy calculator: warps and blocks are counted,
+registers are allocated to warps within one part of the register file, shared memory to blocks, each
+in whole units (docs/guide/choose.md). The figures are the machine file's.
 
-Registers of a thread are no part of PTX. Where nobody says them, an SM holds at most what its other
-resources allow, and at least what it would hold if a thread had as many registers as the machine
-(or ``.maxnreg``) lets it have: a bound of the launch must hold for each number between. Nor does
-PTX say in which order, and with how much space between them, its shared variables lie.
+PTX does not state the registers of a thread. If they are unknown, an SM holds at most as many
+blocks as its other resources allow, and at least as many as if a thread had the most registers that
+the machine (or ``.maxnreg``) allows: a bound of the launch must hold for each number between. Nor
+does PTX state the order and the spacing of its shared variables.
 
-Waves are the count that Betts and Donaldson make by hand (ECRTS 2013, section VI-D): blocks are
-dealt out evenly to the SMs, and an SM begins its next wave when the last one has ended. There: 1024
+Waves are counted by hand in Betts and Donaldson (ECRTS 2013, section VI-D): blocks are distributed
+evenly to the SMs, and an SM begins its next wave when the last one has ended. Their example: 1024
 blocks, 8 resident on each of 14 SMs, 10 waves (their Table II was made with 6 resident, which are
 13: docs/methods/hybrid.md). Real dispatch is eager, so that waves overlap: this is the number of
 rounds, not a statement about times.
@@ -28,9 +28,9 @@ from ptxwcet.support.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class BlockResources:
-    """What a block asks for. ``registers_per_thread`` is None if nobody says it.
+    """The resources that one block requires. ``registers_per_thread`` is None if unknown.
 
-    ``registers_source`` says who does. ``shared_bytes``: static and dynamic together.
+    ``registers_source`` names their source. ``shared_bytes``: static and dynamic together.
     """
 
     threads: int
@@ -41,7 +41,7 @@ class BlockResources:
 
 @dataclass(frozen=True, slots=True)
 class OccupancyLimit:
-    """Blocks that an SM holds as far as one resource goes; None: it sets no limit."""
+    """The most blocks of an SM by one resource; None if the resource sets no limit."""
 
     resource: str
     blocks: int | None
@@ -49,7 +49,7 @@ class OccupancyLimit:
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """Blocks of a launch that one SM holds at a time: the least of the limits."""
+    """The blocks of a launch that one SM holds at a time: the least of the limits."""
 
     resident_blocks: int
     warps_per_block: int
@@ -58,20 +58,20 @@ class Occupancy:
 
     @property
     def resident_warps(self) -> int:
-        """Warps that one SM holds at a time."""
+        """The warps that one SM holds at a time."""
         return self.resident_blocks * self.warps_per_block
 
     @property
     def limited_by(self) -> tuple[str, ...]:
-        """The resources of which no further block would find enough."""
-        return tuple(row.resource for row in self.limits if row.blocks == self.resident_blocks)
+        """The resources that would not suffice for a further block."""
+        return tuple(own.resource for own in self.limits if own.blocks == self.resident_blocks)
 
 
 def compute_occupancy(resources: BlockResources, machine: Machine) -> Occupancy:
-    """Blocks with these resources that one SM of the machine holds.
+    """Returns the number of blocks with these resources that one SM of the machine holds.
 
     Raises PtxwcetError: PW315 (the machine file has no table of occupancy), PW316 (an SM cannot
-    hold even one). Cost: constant.
+    hold a single block). Cost: constant.
     """
     rules = machine.occupancy
     if rules is None:
@@ -84,20 +84,20 @@ def compute_occupancy(resources: BlockResources, machine: Machine) -> Occupancy:
         OccupancyLimit("registers", _blocks_by_registers(resources, warps, machine, rules)),
         OccupancyLimit("shared memory", _blocks_by_shared(resources, machine, rules)),
     )
-    short = [row.resource for row in by_resource if row.blocks == 0]
+    short = [limit.resource for limit in by_resource if limit.blocks == 0]
     if resources.threads > limits.threads_per_block:
         short.append(f"threads (at most {limits.threads_per_block} a block)")
     if resources.shared_bytes > limits.shared_bytes_per_block:
-        short = [one for one in short if one != "shared memory"]
+        short = [name for name in short if name != "shared memory"]
         short.append(f"shared memory (at most {limits.shared_bytes_per_block:,} bytes a block)")
     if short:
         raise _does_not_fit(resources, machine, short)
-    resident = min(row.blocks for row in by_resource if row.blocks is not None)
+    resident = min(limit.blocks for limit in by_resource if limit.blocks is not None)
     return Occupancy(resident, warps, by_resource, _assumptions(resources))
 
 
 def missing_rules(machine: Machine) -> PtxwcetError:
-    """PW315: nothing is known of how many blocks the machine runs at once."""
+    """Returns PW315: the number of blocks that the machine runs at once is unknown."""
     return PtxwcetError(
         Diagnostic(
             "PW315",
@@ -111,7 +111,7 @@ def missing_rules(machine: Machine) -> PtxwcetError:
 def _blocks_by_registers(
     resources: BlockResources, warps: int, machine: Machine, rules: OccupancyRules
 ) -> int | None:
-    """Warps get registers in whole units, all of a warp's from one part of the register file.
+    """Returns the limit by registers, in whole units per warp, each from one register file part.
 
     A block is launched only if its warps, rounded up to a multiple of the parts, stay within the
     registers of a block.
@@ -173,7 +173,7 @@ def _assumptions(resources: BlockResources) -> tuple[Assumption, ...]:
 
 @dataclass(frozen=True, slots=True)
 class WaveSchedule:
-    """``waves`` (Omega) of at most ``warps_per_wave`` warps (phi) on each SM."""
+    """A launch's waves: ``waves`` (Omega) of at most ``warps_per_wave`` warps (phi) on each SM."""
 
     blocks: int
     sms: int
@@ -182,7 +182,7 @@ class WaveSchedule:
 
     @property
     def waves(self) -> int:
-        """Rounds until all blocks have run."""
+        """The number of rounds until all blocks have run."""
         return -(-self.blocks // (self.sms * self.resident_blocks))
 
     @property
@@ -197,7 +197,7 @@ class WaveSchedule:
 
 
 def schedule_waves(blocks: int, sms: int, occupancy: Occupancy) -> WaveSchedule:
-    """The waves of a grid of so many blocks. Cost: constant."""
+    """Returns the waves of a grid with this many blocks. Cost: constant."""
     return WaveSchedule(blocks, sms, occupancy.resident_blocks, occupancy.warps_per_block)
 
 
@@ -211,16 +211,16 @@ _SAYING_REGISTERS = "--registers"
 _SAYING_SHARED = "--dynamic-shared"
 _MOST_STATIC_SHARED = 48 << 10
 _LEAST_BEFORE_DYNAMIC = 16
-"""Static shared memory is rounded up to a multiple of this where the module has dynamic one."""
+"""The unit of static shared memory in a module that has dynamic shared memory, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchedBlock:
-    """A block as far as residency depends on it; what nobody says is None.
+    """The properties of a block that determine residency; unknown ones are None.
 
     ``static_shared_bytes``: its variables, at least and at most. ``names_dynamic``: it has shared
-    memory whose size the launch sets. ``said_by``: who says the registers. ``arrays``: names and
-    bytes of those that the launch sets aside in the L2 cache. ``spills``: of a thread, if known.
+    memory whose size the launch sets. ``said_by``: the source of the registers. ``arrays``: names
+    and bytes of the launch's arrays in persisting L2. ``spills``: of a thread, if known.
     """
 
     kernel: Kernel
@@ -243,11 +243,11 @@ class LaunchedBlock:
 
 @dataclass(frozen=True, slots=True)
 class Residency:
-    """An SM holds ``least`` to ``most`` blocks of the launch at a time.
+    """The residency of a launch: an SM holds ``least`` to ``most`` of its blocks at a time.
 
-    ``limited_by`` are the resources that set ``most``; ``open`` says what would tell the number, by
-    what has to be said, empty if it is known. A block has ``warps_per_block``, and an SM holds
-    ``warps_per_sm`` at most, of whatever launch.
+    ``limited_by`` are the resources that set ``most``; ``open`` names the options that would
+    determine the number, empty if it is known. A block has ``warps_per_block``, and an SM holds
+    ``warps_per_sm`` at most, of any launch.
     """
 
     least: int
@@ -259,22 +259,22 @@ class Residency:
     warps_per_sm: int
 
     def percent(self, blocks: int) -> float:
-        """Occupancy with so many resident blocks: their warps, of those that an SM can hold."""
+        """Returns the occupancy with this many blocks: the share of an SM's warps."""
         return round(100 * blocks * self.warps_per_block / self.warps_per_sm, 2)
 
     @property
     def least_percent(self) -> float:
-        """Occupancy in per cent with the least number of blocks."""
+        """The occupancy in per cent with the least number of blocks."""
         return self.percent(self.least)
 
     @property
     def most_percent(self) -> float:
-        """Occupancy in per cent with the most blocks: that of the toolkit's calculator."""
+        """The occupancy in per cent with the most blocks, as in the toolkit's calculator."""
         return self.percent(self.most)
 
 
 def find_residency(block: LaunchedBlock, machine: Machine, wishes: GridWishes) -> Residency:
-    """The residency of a launch, whose numbers of blocks are all possible for what is not said.
+    """Returns the residency of a launch: all numbers of blocks that the facts permit.
 
     Raises PtxwcetError: PW315 (the machine has no table of occupancy), PW316 (an SM cannot hold one
     block), PW426 (registers above ``.maxnreg``). Cost: constant.
@@ -323,33 +323,33 @@ def find_residency(block: LaunchedBlock, machine: Machine, wishes: GridWishes) -
 
 
 def static_shared_bytes(kernel: Kernel, module: Module) -> tuple[int, int]:
-    """Shared memory of a kernel's variables in bytes: at least, at most.
+    """Returns the shared memory of a kernel's variables in bytes: at least, at most.
 
-    At least those that it names. Its own that it does not name may be there too, each with space
-    behind it up to the strictest alignment of any variable that it can see; one of dynamic size
-    asks for 16 bytes or more, named or not. Calls must have been inlined. Cost: linear in the
-    kernel.
+    The least is the size of the variables that it names. Its own unnamed variables may be allocated
+    too, each with padding up to the strictest alignment of any variable that it can see; a variable
+    of dynamic size requires 16 bytes or more, named or not. Calls must have been inlined. Cost:
+    linear in the kernel.
     """
-    own = {one.name for one in kernel.variables}
-    if kernel.code is not None:  # all that the block has, however it is named
-        whole = sum(one.size_bytes for one in kernel.variables if one.space == "shared")
+    own = {v.name for v in kernel.variables}
+    if kernel.code is not None:  # the block's whole shared memory, whatever its names
+        whole = sum(v.size_bytes for v in kernel.variables if v.space == "shared")
         return whole, whole
-    named = {name for one in kernel.instructions for name in one.names}
-    outer = [one for one in module.variables if one.name not in own]
-    seen = [one for one in (*outer, *kernel.variables) if one.space == "shared"]
-    unit = max((one.alignment for one in seen), default=1)
-    if not all(one.size_bytes for one in seen):
+    named = {name for i in kernel.instructions for name in i.names}
+    outer = [v for v in module.variables if v.name not in own]
+    seen = [v for v in (*outer, *kernel.variables) if v.space == "shared"]
+    unit = max((v.alignment for v in seen), default=1)
+    if not all(v.size_bytes for v in seen):
         unit = max(unit, _LEAST_BEFORE_DYNAMIC)
-    kept = [one.size_bytes for one in seen if one.name in named | own]
-    least = sum(one.size_bytes for one in seen if one.name in named)
+    kept = [v.size_bytes for v in seen if v.name in named | own]
+    least = sum(v.size_bytes for v in seen if v.name in named)
     return least, sum(-(-size // unit) * unit for size in kept)
 
 
 def require_static_shared(kernel: Kernel, module: Module) -> None:
     """Raises PtxwcetError (PW316) for variables in shared memory that no launch can have.
 
-    ptxas refuses kernels with more than 48 KiB of them, for every architecture; what is allocated
-    at the launch may be more. Calls must have been inlined.
+    ptxas refuses kernels with more than 48 KiB of them, for every architecture; memory allocated at
+    the launch may be larger. Calls must have been inlined.
     """
     least, _ = static_shared_bytes(kernel, module)
     if least > _MOST_STATIC_SHARED:
@@ -367,7 +367,7 @@ def require_static_shared(kernel: Kernel, module: Module) -> None:
 def stated_registers(
     kernel: Kernel, wishes: GridWishes, written: int | None, place: str
 ) -> tuple[int | None, str]:
-    """Registers of a thread and who says them: machine code, the user, a launch file at ``place``.
+    """Returns a thread's registers and their source: code, user, or launch file at ``place``.
 
     Raises PtxwcetError (PW426) if they contradict each other.
     """
@@ -392,15 +392,15 @@ def stated_registers(
             f"{kernel.readable}: with setmaxnreg each thread starts with {exact} of them"
         )
         raise PtxwcetError(Diagnostic("PW426", message, kernel.span, help="leave it out"))
-    found = kernel.code.registers
-    if stated is not None and stated != found:
-        message = f"{said_by} says {stated} registers a thread, the machine code has {found}"
+    counted = kernel.code.registers
+    if stated is not None and stated != counted:
+        message = f"{said_by} says {stated} registers a thread, the machine code has {counted}"
         raise PtxwcetError(Diagnostic("PW426", message, help="leave it out: the file is right"))
-    return found, "the machine code"
+    return counted, "the machine code"
 
 
 def _stated(blocks: int, most: Occupancy, machine: Machine) -> Residency:
-    """What the user says. Raises PtxwcetError (PW316) if an SM cannot hold so many."""
+    """Returns the stated residency. Raises PtxwcetError (PW316) if an SM cannot hold it."""
     if blocks > most.resident_blocks:
         raise PtxwcetError(
             Diagnostic(
@@ -417,11 +417,11 @@ def _stated(blocks: int, most: Occupancy, machine: Machine) -> Residency:
 
 
 def _least(block: LaunchedBlock, machine: Machine, registers: int) -> int:
-    """Blocks that an SM holds whose threads have so many registers; 1 if not even one."""
+    """Returns the resident blocks of an SM for threads with this many registers; 1 if none fits."""
     try:
         return _occupancy(block, machine, registers, block.static_shared_bytes[1]).resident_blocks
     except PtxwcetError:
-        return 1  # the launch happens, so they have fewer, or less shared memory
+        return 1  # The launch happens, so they have fewer registers, or less shared memory.
 
 
 def _occupancy(
@@ -433,11 +433,11 @@ def _occupancy(
 
 
 def most_registers(kernel: Kernel) -> int | None:
-    """What ``.maxnreg`` says that a thread has at most."""
-    said = (one.values[0] for one in kernel.performance if one.keyword == ".maxnreg")
-    return next(said, None)
+    """Returns the most registers of a thread by ``.maxnreg``."""
+    limits = (d.values[0] for d in kernel.performance if d.keyword == ".maxnreg")
+    return next(limits, None)
 
 
 def assumed(key: str, text: str, source: str) -> Assumption:
-    """What somebody says, and nobody has proved."""
+    """Returns an assumption that is stated, and not proved."""
     return Assumption(key, text, AssumptionState.ASSUMED, source)

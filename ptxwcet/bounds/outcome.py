@@ -1,4 +1,4 @@
-"""What a bound method answers: cycles per section and in total with a claim, or a refusal."""
+"""Defines the answers of bound methods: cycles by section with a claim, or a refusal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ptxwcet.support.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SectionBound:
-    """``cycles`` for one execution of a section that the block executes ``multiplicity`` times.
+    """The cycles of one execution of a section that the block executes ``multiplicity`` times.
 
     ``barrier_origin`` is the index of the instruction that ends it, None at the exit.
     """
@@ -25,16 +25,16 @@ class SectionBound:
 
     @staticmethod
     def of(section: BlockSection, cycles: int) -> SectionBound:
-        """The bound of a section of the analysis."""
+        """Returns the bound of a section of the analysis."""
         return SectionBound(section.multiplicity, cycles, section.barrier_origin)
 
 
 @dataclass(frozen=True, slots=True)
 class BlockBound:
-    """A method's answer for a block. ``claim.cycles`` is the total.
+    """The answer of a method for a block. ``claim.cycles`` is the total.
 
-    ``note`` says why the total is not the sum over sections, where it is not. ``memory_cycles`` of
-    it are added for waiting at the memory path of the SM and the memory of the GPU.
+    ``note`` gives the reason if the total is not the sum over sections. ``memory_cycles``, a part
+    of it, are for waiting at the memory path of the SM and the memory of the GPU.
     """
 
     method: str
@@ -52,15 +52,15 @@ class BlockBound:
 Outcome = BlockBound | Refusal
 
 NEEDED = ("work-conserving", *EXECUTION)
-"""Keys of the machine's assumptions that every block bound needs."""
+"""The keys of the machine's assumptions that every block bound needs."""
 
 
 def why_not_nominal(analysis: BlockAnalysis) -> str:
-    """Why runs may take less than what is charged."""
+    """Returns the reason why runs may take less than the charge."""
     machine = analysis.machine
     if machine.timing_meaning is not TimingMeaning.EXACT:
         return f"the timings of machine {machine.name} are upper bounds, not nominal ones"
-    if any(one.key == MACHINE_CODE_IS_EXECUTED for one in analysis.assumptions):
+    if any(a.key == MACHINE_CODE_IS_EXECUTED for a in analysis.assumptions):
         return (
             "what waits of machine code is charged the most: scoreboards of reads, fences and "
             "copies, which the hardware may be through with earlier"
@@ -78,7 +78,7 @@ def state_claim(
     guarantee: Guarantee,
     citations: Iterable[Citation],
 ) -> TimingClaim:
-    """A claim of at most ``guarantee`` with the assumptions that are not true by definition.
+    """Returns a claim of at most ``guarantee``, with the assumptions that may be false.
 
     An assumption that the machine file calls doubtful weakens the claim to an estimate.
     """

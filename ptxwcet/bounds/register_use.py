@@ -1,8 +1,8 @@
-"""How many registers a thread uses, from what ptxas says: its ``-v`` text, a cubin, or itself.
+"""Reads the registers of a thread from ptxas: its ``-v`` text, a cubin, or a run of it.
 
-PTX has as many registers as its author likes; how many of the machine's a thread gets is decided by
-ptxas, for one architecture. A text is what ``nvcc -Xptxas -v`` or ``ptxas -v`` prints, whatever
-else stands in it. In a cubin the section ``.nv.info`` has an attribute of each kernel's registers
+PTX has an unlimited number of registers; ptxas decides how many of the machine's registers a thread
+gets, for one architecture. A text is the output of ``nvcc -Xptxas -v`` or ``ptxas -v``, with any
+other contents. In a cubin the section ``.nv.info`` has an attribute of each kernel's registers
 (0x2f, after the number of its symbol); cubins of today and of the last years agree.
 """
 
@@ -23,13 +23,13 @@ from ptxwcet.support.printable import printable_line
 from ptxwcet.support.records import dataclass
 
 MOST_SECONDS = 120
-"""After so long ptxas is given up."""
+"""The seconds after which ptxas is stopped."""
 
 _ELF = b"\x7fELF"
 _CUDA = 190  # machine number of an ELF file of CUDA
 _SYMBOLS, _INFO = 2, 0x70000000  # types of sections
 _REGISTER_COUNT = 0x2F
-_SIZED = 4  # format of an attribute that says its size
+_SIZED = 4  # format of an attribute with a size
 _HEADER_BYTES, _LONGEST_NAME = 64, 1 << 12
 _MOST_REGISTERS = 1024
 
@@ -41,10 +41,10 @@ _SPILLED = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 
 @dataclass(frozen=True, slots=True)
 class RegisterUse:
-    """Registers a thread by kernel and architecture (``sm_87``; None in a cubin).
+    """The registers of a thread by kernel and architecture (``sm_87``; None in a cubin).
 
-    ``spills`` by the same: bytes that a thread's code stores and loads because it has no more, each
-    instruction once; a cubin does not say them.
+    ``spills`` by the same keys: bytes that a thread's code stores and loads for lack of registers,
+    each instruction once; a cubin does not contain them.
     """
 
     name: str
@@ -52,38 +52,38 @@ class RegisterUse:
     spills: tuple[tuple[str, str | None, Spills], ...] = ()
 
     def of(self, kernel: str) -> tuple[int, str]:
-        """Registers of a thread of a kernel, and who says so.
+        """Returns the registers of a thread of a kernel, and their source.
 
-        Raises PtxwcetError (PW317) if nothing is said of it, or different numbers are for several
+        Raises PtxwcetError (PW317) if the kernel is missing, or the numbers differ between
         architectures.
         """
-        said = {arch: count for name, arch, count in self.found if name == kernel}
-        if len(set(said.values())) == 1:
-            (count,) = set(said.values())
-            targets = ", ".join(arch for arch in said if arch is not None)
+        counts = {arch: count for name, arch, count in self.found if name == kernel}
+        if len(set(counts.values())) == 1:
+            (count,) = set(counts.values())
+            targets = ", ".join(arch for arch in counts if arch is not None)
             return count, f"{self.name}, {targets}" if targets else self.name
-        if not said:
+        if not counts:
             listed = ", ".join(dict.fromkeys(name for name, _, _ in self.found)) or "none"
             raise _problem(
                 f"{self.name} says nothing of the registers of kernel {kernel}",
                 f"its kernels: {listed}; compile this PTX with ptxas -v, or give --registers",
             )
-        shown = ", ".join(f"{count} for {arch}" for arch, count in said.items())
+        shown = ", ".join(f"{count} for {arch}" for arch, count in counts.items())
         raise _problem(
             f"{self.name} has several numbers of registers of kernel {kernel}: {shown}",
             "give that of the architecture which is meant: --registers",
         )
 
     def spills_of(self, kernel: str) -> Spills | None:
-        """What a kernel spills; None if nothing is said, or not the same for all architectures."""
-        said = {spilled for name, _, spilled in self.spills if name == kernel}
-        return next(iter(said)) if len(said) == 1 else None
+        """Returns the spills of a kernel; None if unknown, or different between architectures."""
+        spills = {spilled for name, _, spilled in self.spills if name == kernel}
+        return next(iter(spills)) if len(spills) == 1 else None
 
 
 def read_register_use(path: str) -> RegisterUse:
-    """What a file says that ptxas has written: a text or a cubin.
+    """Reads the register use from a file that ptxas has written: a text or a cubin.
 
-    Raises PtxwcetError (PW317) if it cannot be read, or says nothing of any kernel. Cost: linear.
+    Raises PtxwcetError (PW317) if it cannot be read, or lists no kernel. Cost: linear.
     """
     shown = printable_line(path)
     try:
@@ -99,16 +99,16 @@ def read_register_use(path: str) -> RegisterUse:
     return use
 
 
-_DROPPED, _OLDEST = b"is not defined for option 'gpu-name'", "sm_75"  # of CUDA 13
+_DROPPED, _OLDEST = b"is not defined for option 'gpu-name'", "sm_75"  # message of CUDA 13
 
 
 def ask_ptxas(text: str, machine: str = "") -> RegisterUse:
-    """What ptxas says of a PTX text, for the architecture of a machine, or else its ``.target``.
+    """Runs ptxas on a PTX text, for the architecture of a machine, or its ``.target``.
 
-    For a target that this ptxas has no longer it is asked for the oldest that it has.
+    If this ptxas no longer supports the target, its oldest one is used.
 
     Raises PtxwcetError (PW318) if there is no ptxas on the PATH, or it does not compile the text.
-    Cost: that of compiling, at most two minutes.
+    Cost: one compilation, at most two minutes.
     """
     program = shutil.which("ptxas")
     if program is None:
@@ -123,21 +123,21 @@ def ask_ptxas(text: str, machine: str = "") -> RegisterUse:
             run = subprocess.run(command, capture_output=True, timeout=MOST_SECONDS, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise _cannot_ask(f"ptxas failed: {type(error).__name__}") from None
-    said = run.stdout + run.stderr
+    output = run.stdout + run.stderr
     if run.returncode:
-        if _DROPPED in said and not machine:
+        if _DROPPED in output and not machine:
             return ask_ptxas(text, _OLDEST)
-        first = said.decode("utf-8", "replace").replace(str(source), "the PTX").strip()
+        first = output.decode("utf-8", "replace").replace(str(source), "the PTX").strip()
         reason = printable_line(first.splitlines()[0]) if first else f"exit code {run.returncode}"
         raise _cannot_ask(f"ptxas does not compile it for {arch}: {reason}")
-    return _of_text(f"ptxas -v for {arch}", said)
+    return _of_text(f"ptxas -v for {arch}", output)
 
 
 def _of_text(name: str, data: bytes) -> RegisterUse:
-    """What a text says; a kernel's spills stand between its head and its registers."""
+    """Returns the register use in a text; spills are between a kernel's head and registers."""
     kernel: tuple[str, str] | None = None
     spilling = ""
-    found, spills = [], []
+    counts, spills = [], []
     for line in data.decode("utf-8", "replace").splitlines():
         if begins := _COMPILING.search(line):
             kernel, spilling = (begins[1], begins[2]), ""
@@ -148,19 +148,19 @@ def _of_text(name: str, data: bytes) -> RegisterUse:
         elif (spilled := _SPILLED.search(line)) and spilling == kernel[0]:
             spills.append((*kernel, Spills(int(spilled[1]), int(spilled[2]))))
         elif used := _USED.search(line):
-            if int(used[1]):  # no kernel has none
-                found.append((*kernel, min(int(used[1]), _MOST_REGISTERS)))
+            if int(used[1]):  # no kernel has 0
+                counts.append((*kernel, min(int(used[1]), _MOST_REGISTERS)))
             kernel = None
-    return RegisterUse(name, tuple(found), tuple(spills))
+    return RegisterUse(name, tuple(counts), tuple(spills))
 
 
 # --- cubins ---------------------------------------------------------------------------------------
 
 
 def _of_cubin(data: bytes) -> Iterator[tuple[str, str | None, int]]:
-    """The kernels of an ELF file of 64 bits; nothing of what it is not, or is cut short.
+    """Yields the kernels of an ELF file of 64 bits; nothing for other or truncated files.
 
-    A header may lie: what it says of sizes costs no more than the file is long.
+    A header may be wrong: whatever sizes it states, the cost stays linear in the file.
     """
     try:
         if data[4:6] != b"\x02\x01" or struct.unpack_from("<H", data, 18)[0] != _CUDA:
@@ -177,7 +177,7 @@ def _of_cubin(data: bytes) -> Iterator[tuple[str, str | None, int]]:
 
 
 def _sections(data: bytes) -> Iterator[tuple[int, int, int, int]]:
-    """Type, place, size and link of each section."""
+    """Yields type, place, size and link of each section."""
     (begin,) = struct.unpack_from("<Q", data, 40)
     size, count = struct.unpack_from("<HH", data, 58)
     left = len(data)
@@ -191,7 +191,7 @@ def _sections(data: bytes) -> Iterator[tuple[int, int, int, int]]:
 
 
 def _symbol_names(data: bytes, sections: list[tuple[int, int, int, int]]) -> dict[int, str]:
-    """The names of symbols by their numbers."""
+    """Returns the names of symbols by their numbers."""
     names: dict[int, str] = {}
     for kind, offset, size, link in sections:
         if kind != _SYMBOLS:
@@ -205,7 +205,7 @@ def _symbol_names(data: bytes, sections: list[tuple[int, int, int, int]]) -> dic
 
 
 def _counts(info: bytes) -> Iterator[tuple[int, int]]:
-    """Symbols and their registers, of a list of attributes: format, number, size, value."""
+    """Yields symbols and their registers from a list of attributes: format, number, size, value."""
     place = 0
     while place + 4 <= len(info):
         form, attribute, size = struct.unpack_from("<BBH", info, place)

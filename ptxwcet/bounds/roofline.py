@@ -1,10 +1,10 @@
-"""The roofline of a launch: what its busiest resource takes, as if all others were free meanwhile.
+"""Computes the roofline of a launch: the time of its busiest resource, with all others free.
 
-An estimate, and no bound: a run may take longer, for latencies, waiting and idle SMs are in no
-term, and it may take less where a cache serves what is counted here as traffic. Each term is the
-work of all blocks, spread evenly over the SMs, at the initiations that the bound charges; so none
-is more than the bound has for the same (tests/unit/test_roofline.py). It serves to compare
-launches, and to see what a launch would be limited by at best.
+It is an estimate, not a bound: a run may take longer, because latencies, waiting and idle SMs are
+in no term, and it may take less where a cache serves accesses that count as traffic here. Each term
+is the work of all blocks, spread evenly over the SMs, at the initiations that the bound charges; so
+no term exceeds the bound's share for the same resource (tests/unit/test_roofline.py). It serves to
+compare launches, and to find the resource that would limit a launch at best.
 
 Example: 100 blocks with 90 cycles on their busiest sub-core and 20 at the path, on 4 SMs, whose
 1,600 sectors take the memory 1,500 cycles: 2,250, 500 and 1,500 cycles; the roofline is 2,250.
@@ -29,12 +29,13 @@ _POINTER_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """Cycles that a launch asks of each resource of the GPU.
+    """The cycles that a launch needs of each resource of the GPU.
 
     ``core_cycles``: initiations on the busiest sub-core of each block, section by section, or on
     all where sub-cores share units. ``path_cycles``: at the memory paths of the SMs.
-    ``traffic_cycles``: the memory of the GPU serves all that the bound charges. ``arrays_cycles``:
-    it serves each array of the launch once, as a stream; None if their sizes are not known.
+    ``traffic_cycles``: the memory of the GPU serves all traffic that the bound charges.
+    ``arrays_cycles``: it serves each array of the launch once, as a stream; None if their sizes are
+    unknown.
     """
 
     core_cycles: int
@@ -44,7 +45,7 @@ class Roofline:
 
     @property
     def memory_cycles(self) -> int:
-        """What the memory takes at least, if caches keep whatever is used again."""
+        """The least time of the memory, if caches keep all data that is used again."""
         if self.arrays_cycles is None:
             return self.traffic_cycles
         return min(self.traffic_cycles, self.arrays_cycles)
@@ -61,10 +62,10 @@ def launch_roofline(
     machine: Machine,
     array_bytes: int | None,
 ) -> Roofline:
-    """The roofline of a launch that is bounded, from the same analyses and counts of blocks.
+    """Returns the roofline of a bounded launch, from the same analyses and counts of blocks.
 
-    Where it is not known how many blocks execute what, all have the largest of every figure.
-    Cost: a pass over the sections of each analysis.
+    If the number of blocks with some paths is unknown, all have the largest of every figure. Cost:
+    a pass over the sections of each analysis.
     """
     blocks = launched.blocks
     demands = [_demand(analysis) for analysis, _ in pieces]
@@ -89,14 +90,14 @@ def launch_roofline(
 
 
 def _demand(analysis: BlockAnalysis) -> tuple[int, int, int]:
-    """Of a block: cycles on its busiest sub-core, at the path, and sectors."""
+    """Returns the cycles of a block on its busiest sub-core and at the path, and its sectors."""
     cores = analysis.cores
     if not analysis.has_private_units:
-        cores = (tuple(len(one.warps) for one in analysis.workload.classes),)
+        cores = (tuple(len(c.warps) for c in analysis.workload.classes),)
 
     def of_section(section: BlockSection) -> tuple[int, ...]:
         each = [0 if own is None else own.initiations for own in section.warps]
-        return (max(sum(n * one for n, one in zip(core, each, strict=True)) for core in cores),)
+        return (max(sum(n * own for n, own in zip(core, each, strict=True)) for core in cores),)
 
     memory = memory_demand(analysis)
     (busiest,) = most_of_steps(analysis.steps, of_section) or (0,)
@@ -106,22 +107,20 @@ def _demand(analysis: BlockAnalysis) -> tuple[int, int, int]:
 def bytes_of_arrays(
     kernel: Kernel, module: Module, launch: Launch, stated: Mapping[str, int]
 ) -> int | None:
-    """The bytes of all arrays in global memory that a kernel is given, None if not all are known.
+    """Returns the bytes of a kernel's arrays in global memory, None if some are unknown.
 
-    ``stated`` has those of a launch file, by PTX name. Not known are pointers of which nobody says
-    what lies behind them, among them those in aggregates. Calls must have been inlined.
+    ``stated`` has those of a launch file, by PTX name. Pointers without a stated array are unknown,
+    including those in aggregates. Calls must have been inlined.
     """
-    named = {name for one in kernel.instructions for name in one.names}
+    named = {name for i in kernel.instructions for name in i.names}
     sizes = [
-        one.size_bytes or None
-        for one in module.variables
-        if one.space == "global" and one.name in named
+        v.size_bytes or None for v in module.variables if v.space == "global" and v.name in named
     ]
-    for one in kernel.parameters:
-        size = stated.get(one.name, launch.sizes.get(one.name))
-        is_known = one.name in launch.parameters or one.name in launch.ranges
-        may_lead = one.is_array or (one.size_bytes == _POINTER_BYTES and one.type[0] != "f")
+    for p in kernel.parameters:
+        size = stated.get(p.name, launch.sizes.get(p.name))
+        is_known = p.name in launch.parameters or p.name in launch.ranges
+        may_lead = p.is_array or (p.size_bytes == _POINTER_BYTES and p.type[0] != "f")
         if size is not None or (may_lead and not is_known):
             sizes.append(size)
-    known = [size for size in sizes if size is not None]
-    return sum(known) if len(known) == len(sizes) else None
+    given = [size for size in sizes if size is not None]
+    return sum(given) if len(given) == len(sizes) else None

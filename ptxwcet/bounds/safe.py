@@ -1,11 +1,11 @@
-"""SAFE: the bound that is reported (model, section 2; docs/methods/safe.md).
+"""SAFE: computes the bound that is reported (model, section 2; docs/methods/safe.md).
 
 ``WUB_S(w) = L_w + sum over other warps, over their instructions j, of c_w(j)`` with ``c_w(j)`` the
 initiation of j on a unit that w uses, else 1; a section's bound is the maximum over its warps, the
-block's the sum over its sections, on the worst way where the block may go several, and what warps
-may wait behind their units (:mod:`ptxwcet.bounds.memory_servers`). Sub-cores are
-bounded one by one; on units that they share, and on units with several servers, the initiations of
-all others count. Where warpgroups execute products, all warps of the block are one sub-core, on
+block's the sum over its sections, on the worst path if the block may take several, plus the
+possible wait of warps after their units (:mod:`ptxwcet.bounds.memory_servers`). Sub-cores are
+bounded individually; on units that they share, and on units with several servers, the initiations
+of all others count. Where warpgroups execute products, all warps of the block are one sub-core, on
 which the warps of a warpgroup do not delay each other (docs/methods/warpgroups.md).
 
 Example ([J] Example 1): two warps of L = 14 and initiations 2 + 3 + 3 + 2 give 14 + 10 = 24; the
@@ -32,12 +32,12 @@ _JOINS = Citation("docs/methods/barriers.md", "J1 and J2")
 
 
 def bound_safe(analysis: BlockAnalysis) -> BlockBound:
-    """An upper bound for every work-conserving schedule and all timings up to the model's.
+    """Computes an upper bound for every work-conserving schedule and all timings up to the model's.
 
     A block of one warp also ends within its isolated length L, barriers being ordinary instructions
-    for it: the smaller value counts. Waiting at servers behind the units is added to either. Raises
-    PW404 if a profile does not settle. Cost: one profile
-    a class and section, and a pass over the trees for each pair of classes.
+    for it: the smaller value counts. Waiting at servers after the units is added to either. Raises
+    PW404 if a profile does not settle. Cost: one profile per class and section, and a pass over the
+    trees for each pair of classes.
     """
     bound = bound_before_memory(analysis)
     serving = memory_alone(analysis.machine).busy(memory_demand(analysis).sectors)
@@ -46,32 +46,33 @@ def bound_safe(analysis: BlockAnalysis) -> BlockBound:
 
 
 def bound_before_memory(analysis: BlockAnalysis) -> BlockBound:
-    """:func:`bound_safe` less the cycles of the memory of the GPU, which alone are rounded."""
+    """Returns :func:`bound_safe` without the cycles of the GPU's memory, which are rounded."""
     worst = worst_way(analysis, analysis.steps)
     sections = tuple(SectionBound.of(section, cycles) for section, cycles in worst)
     cycles = sum(section.multiplicity * section.cycles for section in sections)
     note = ""
     polling = analysis.polling
-    if analysis.workload.warp_count == 1 and polling is None:  # else it waits for its own copies
+    # otherwise it waits for its own copies
+    if analysis.workload.warp_count == 1 and polling is None:
         isolated = analysis.uncut[0].length_cycles
         if isolated < cycles:
             cycles = isolated
             note = "one warp waits for no other: its isolated length bounds it"
     demand = memory_demand(analysis)
     waiting = demand.path_cycles
-    if polling:  # warps poll while others wait there, too
+    if polling:  # Warps poll while others wait there, too.
         serving = memory_alone(analysis.machine).busy(demand.sectors)
         waiting = beside_polls(waiting + serving, polling) - serving
     if memory_alone(analysis.machine).cycles_per_1024_sectors and demand.sectors:
         analysis = replace(analysis, assumptions=(*analysis.assumptions, MEMORY_ALONE))
-    joined = any(one.joined is not None for one, _ in worst)
+    joined = any(section.joined is not None for section, _ in worst)
     citations = (*_CITATIONS, _JOINS) if joined else _CITATIONS
     claim = state_claim(analysis, cycles + waiting, "safe", Guarantee.SAFE_BOUND, citations)
     return BlockBound("safe", claim, sections, note, waiting)
 
 
 def beside_polls(cycles: int, share: Fraction) -> int:
-    """How long it takes to spend so many cycles if polls have a share of all."""
+    """Returns the time for this many cycles if polls take a share of all."""
     left = 1 - share
     return -(-cycles * left.denominator // left.numerator)
 
@@ -79,9 +80,9 @@ def beside_polls(cycles: int, share: Fraction) -> int:
 def worst_way(
     analysis: BlockAnalysis, steps: Sequence[BlockStep]
 ) -> list[tuple[BlockSection, int]]:
-    """The sections of the way with the largest sum of bounds, and the bound of each.
+    """Returns the sections of the path with the largest sum of bounds, and the bound of each.
 
-    Ways part where all warps of the block choose together. Cost: one bound for each section.
+    Paths separate where all warps of the block choose together. Cost: one bound for each section.
     """
     out: list[tuple[BlockSection, int]] = []
     for step in steps:
@@ -89,7 +90,7 @@ def worst_way(
             out.append((step, section_upper_bound(analysis, step)))
             continue
         ways = [worst_way(analysis, side) for side in step.alternatives]
-        worst = max(ways, key=lambda way: sum(one.multiplicity * cycles for one, cycles in way))
+        worst = max(ways, key=lambda way: sum(s.multiplicity * cycles for s, cycles in way))
         out += [
             (replace(part, multiplicity=step.multiplicity * part.multiplicity), cycles)
             for part, cycles in worst
@@ -98,7 +99,7 @@ def worst_way(
 
 
 def section_upper_bound(analysis: BlockAnalysis, section: BlockSection) -> int:
-    """The largest ``WUB_S`` over the warps of a section; what is proved of one with joins.
+    """Returns the largest ``WUB_S`` of a section's warps; with partial barriers, its proved bound.
 
     Where warps of the block poll mbarriers they may do so before the bounds of the sections before
     have passed: each section has its part of that.
@@ -111,18 +112,19 @@ def section_upper_bound(analysis: BlockAnalysis, section: BlockSection) -> int:
 
 
 def worst_warp(analysis: BlockAnalysis, section: BlockSection) -> tuple[SubCore, int] | None:
-    """A sub-core and the class of a warp there whose ``WUB_S`` is the section's bound.
+    """Returns a sub-core and the class of a warp there whose ``WUB_S`` is the section's bound.
 
-    The first of several; None for a section without warps.
+    It is the first of several; None for a section without warps.
     """
-    found = max(_delayed(analysis, section), key=lambda warp: warp[2], default=None)
-    return None if found is None else found[:2]
+    worst = max(_delayed(analysis, section), key=lambda warp: warp[2], default=None)
+    return None if worst is None else worst[:2]
 
 
 def _delayed(analysis: BlockAnalysis, section: BlockSection) -> Iterator[tuple[SubCore, int, int]]:
-    """Every kind of warp in a section: its sub-core, its class, its ``WUB_S``."""
+    """Yields every kind of warp in a section: its sub-core, its class, its ``WUB_S``."""
     for core in analysis.competing(section):
-        interference: dict[frozenset[str], int] = {}  # of all warps, for one that uses such units
+        # of all warps, for a warp that uses these units
+        interference: dict[frozenset[str], int] = {}
         for index, (count, own) in enumerate(zip(core.warps, section.warps, strict=True)):
             if not count or own is None:
                 continue
@@ -134,7 +136,7 @@ def _delayed(analysis: BlockAnalysis, section: BlockSection) -> Iterator[tuple[S
 
 
 def _interference(section: BlockSection, core: SubCore, units: frozenset[str]) -> int:
-    """What all warps may delay one of a sub-core that uses ``units``, itself with them.
+    """Returns the delay of all warps to a warp of a sub-core that uses ``units``, itself included.
 
     Warps of other sub-cores delay it on shared units only: by their initiations there.
     """

@@ -1,4 +1,4 @@
-"""The dossier as one HTML file that loads nothing and prints well."""
+"""Renders the dossier as one HTML file that loads nothing and prints well."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _PACKAGE = "ptxwcet.dossier"
 
 
 def render_dossier(dossier: DossierReport) -> str:
-    """The page. Cost: linear in what it shows."""
-    # here: an extra, which only pages need
+    """Returns the page. Cost: linear in its contents."""
+    # Imported here: an extra, which only pages need.
     from markupsafe import Markup
 
-    names = [one.readable for one in dossier.kernels]
+    names = [kernel.readable for kernel in dossier.kernels]
     return fill(
         "dossier.html",
         package=_PACKAGE,

@@ -1,8 +1,8 @@
-"""Accesses to memory, votes, exchanges and what barriers reduce in machine code, as instructions of
-PTX that do the same.
+"""Translates accesses to memory, votes, exchanges and barrier reductions of machine code to
+equivalent PTX.
 
-What counts for analyses: which memory, how many bytes a lane, where, and which registers are
-written. What is loaded is not looked at here.
+The analyses need the memory, the bytes per lane, the address and the written registers. Loaded
+values are not modelled here.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 
 class Access(NamedTuple):
-    """An instruction of PTX: its mnemonic, its operands, and its row with how many are written,
-    where that is none of PTX's.
+    """An instruction of PTX: its mnemonic, its operands, and its row with the number of written
+    operands, where the row is not one of PTX's.
     """
 
     mnemonic: str
@@ -42,7 +42,7 @@ class Access(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A place in memory: a number, and what is added. ``meaning`` is the sum of several numbers."""
+    """A place in memory: a number, and an offset. ``meaning`` is the sum of several numbers."""
 
     base: Operand | Meaning
     offset: int
@@ -50,11 +50,11 @@ class Place(NamedTuple):
 
 
 AddressOf = Callable[[Place], Address]
-"""The address of a place, whatever has to be computed before."""
+"""A function that returns the address of a place, after any necessary computation."""
 
 
 def access_of_code(instruction: Instruction, address_of: AddressOf) -> Access | None:
-    """What an instruction of machine code is in PTX, None of all that is none of these.
+    """Returns the PTX equivalent of an instruction of machine code, None if it is of no such kind.
 
     Raises PtxwcetError (PW125) for operands and modifiers that it does not have. Cost: constant.
     """
@@ -63,7 +63,7 @@ def access_of_code(instruction: Instruction, address_of: AddressOf) -> Access | 
     rule = _RULES.get(name)
     if rule is None:
         return None
-    operands = [one for one in instruction.operands if not _is_descriptor(one)]
+    operands = [operand for operand in instruction.operands if not _is_descriptor(operand)]
     try:
         return rule(name, words, operands, address_of)
     except (AssertionError, KeyError, IndexError, StopIteration, ValueError):
@@ -80,7 +80,7 @@ def _is_descriptor(operand: Operand) -> bool:
 
 
 def _address(bracket: Operand, address_of: AddressOf) -> Address:
-    """The address in brackets; ``R2.X4`` is four times the register."""
+    """Returns the address in brackets; ``R2.X4`` is four times the register."""
     assert isinstance(bracket, Bracket)
     offset, parts = 0, list[Operand]()
     for part in bracket.elements:
@@ -93,7 +93,7 @@ def _address(bracket: Operand, address_of: AddressOf) -> Address:
     if len(parts) == 1 and isinstance(_plain(parts[0]), Register | Vector):
         base = _plain(parts[0])
         return address_of(Place(base, offset, 64 if isinstance(base, Vector) else 32))
-    width = 64 if any(isinstance(_plain(one), Vector) for one in parts) else 32
+    width = 64 if any(isinstance(_plain(part), Vector) for part in parts) else 32
     sources, total = list[Operand](), None
     for part in parts:
         total = _added(total, part, width, sources)
@@ -102,7 +102,7 @@ def _address(bracket: Operand, address_of: AddressOf) -> Address:
 
 
 def _plain(part: Operand) -> Operand:
-    """A part that is used as it is."""
+    """Returns a part that is used unchanged."""
     return part.operand if isinstance(part, Decorated) and part.after == ".64" else part
 
 
@@ -128,28 +128,28 @@ _HINTS = frozenset(("EL", "EF", "EN", "LU", "NA", "PRIVATE", "MMIO"))
 
 
 def _type(words: Sequence[str]) -> str:
-    """The type of an access: small numbers extend to a register, large ones are several words."""
-    small = next((one.lower() for one in words if one in ("U8", "S8", "U16", "S16")), None)
+    """Returns the type of an access: small numbers fill a register, large ones several words."""
+    small = next((word.lower() for word in words if word in ("U8", "S8", "U16", "S16")), None)
     if small is not None:
         return small
     return "v4.b32" if "128" in words else "v2.b32" if "64" in words else "b32"
 
 
 def _ways(words: Sequence[str]) -> str:
-    """Hints of a cache, and whether others may change the word meanwhile."""
-    found = [_FETCHES[one] for one in words if one in _FETCHES]
-    found += ["L1::evict_first"] if _HINTS.intersection(words) else []
-    found += ["volatile"] if "STRONG" in words else []
-    return "".join(f".{one}" for one in found)
+    """Returns the hints of a cache, and whether others may change the word meanwhile."""
+    hints = [_FETCHES[w] for w in words if w in _FETCHES]
+    hints += ["L1::evict_first"] if _HINTS.intersection(words) else []
+    hints += ["volatile"] if "STRONG" in words else []
+    return "".join(f".{hint}" for hint in hints)
 
 
 def _load(
     name: str, words: Sequence[str], operands: Sequence[Operand], address_of: AddressOf
 ) -> Access:
-    at = next(n for n, one in enumerate(operands) if isinstance(one, Bracket))
+    at = next(n for n, operand in enumerate(operands) if isinstance(operand, Bracket))
     kept = ".nc" if "CONSTANT" in words else ""
     mnemonic = f"ld{_SPACES[name[2:]]}{kept}{_ways(words)}.{_type(words)}"
-    target = next(one for one in operands[:at] if not _is_truth(one))
+    target = next(operand for operand in operands[:at] if not _is_truth(operand))
     return Access(mnemonic, (target, _address(operands[at], address_of)))
 
 
@@ -186,19 +186,19 @@ _ATOMIC_TYPES = ("F32", "F64", "F16x2", "BF16x2", "S32", "S64", "U64", "U32")
 def _atomic(
     name: str, words: Sequence[str], operands: Sequence[Operand], address_of: AddressOf
 ) -> Access:
-    at = next(n for n, one in enumerate(operands) if isinstance(one, Bracket))
+    at = next(n for n, operand in enumerate(operands) if isinstance(operand, Bracket))
     change = "cas" if "CAST" in words else "add" if "POPC" in words else ""
-    change = change or next(one.lower() for one in words if one in _CHANGES)
-    kind = next((one.lower() for one in words if one in _ATOMIC_TYPES), "u32")
+    change = change or next(word.lower() for word in words if word in _CHANGES)
+    kind = next((word.lower() for word in words if word in _ATOMIC_TYPES), "u32")
     kind = "u64" if "64" in words else kind
     space = _ATOMIC_SPACES["RED" if name == "REDG" else name]
     address, rest = _address(operands[at], address_of), operands[at + 1 :]
-    targets = [one for one in operands[:at] if isinstance(one, Register | Vector)]
+    targets = [operand for operand in operands[:at] if isinstance(operand, Register | Vector)]
     if not targets:
         return Access(f"red{space}.{change}.{kind}", (address, *rest))
     target = targets[0] if len(targets) == 1 else Pair(targets[1], targets[0])
-    row = Opcode("atom", _ATOMIC_CLASSES[space], accesses=True, operands=(0, 16))
-    return Access(f"atom{space}.{change}.{kind}", (target, address, *rest), (row, 1))
+    entry = Opcode("atom", _ATOMIC_CLASSES[space], accesses=True, operands=(0, 16))
+    return Access(f"atom{space}.{change}.{kind}", (target, address, *rest), (entry, 1))
 
 
 _ATOMIC_CLASSES = {
@@ -212,7 +212,7 @@ def _copy(
     name: str, words: Sequence[str], operands: Sequence[Operand], address_of: AddressOf
 ) -> Access:
     size = 16 if "128" in words else 8 if "64" in words else 4
-    target, origin = (_address(one, address_of) for one in operands[:2])
+    target, origin = (_address(bracket, address_of) for bracket in operands[:2])
     mnemonic = f"cp.async.{'cg' if 'BYPASS' in words else 'ca'}.shared.global{_ways(words)}"
     return Access(mnemonic, (target, origin, Immediate(size, str(size))))
 
@@ -220,7 +220,7 @@ def _copy(
 def _tiles(
     name: str, words: Sequence[str], operands: Sequence[Operand], address_of: AddressOf
 ) -> Access:
-    count = next((one for one in ("4", "2") if one in words), "1")
+    count = next((word for word in ("4", "2") if word in words), "1")
     way = "ldmatrix" if name == "LDSM" else "stmatrix"
     mnemonic = f"{way}.sync.aligned.m8n8.x{count}.shared.b16"
     if name == "LDSM":
@@ -231,7 +231,7 @@ def _tiles(
 def _prefetch(
     name: str, words: Sequence[str], operands: Sequence[Operand], address_of: AddressOf
 ) -> Access | None:
-    brackets = [one for one in operands if isinstance(one, Bracket)]
+    brackets = [operand for operand in operands if isinstance(operand, Bracket)]
     if not brackets or not {"PF1", "PF2"}.intersection(words):
         return None
     return Access("prefetch.global.L2", (_address(brackets[0], address_of),))
@@ -243,7 +243,7 @@ def _prefetch(
 def _exchange(
     name: str, words: Sequence[str], operands: Sequence[Operand], address_of: AddressOf
 ) -> Access | None:
-    """SHFL, whose members are those lanes that execute it."""
+    """Translates SHFL, whose members are the lanes that execute it."""
     if len(operands) != 5:
         return None
     valid, target, value, lane, clamp = operands
@@ -256,26 +256,26 @@ def _exchange(
 def _alike(
     name: str, words: Sequence[str], operands: Sequence[Operand], address_of: AddressOf
 ) -> Access:
-    """What is one for all lanes that execute it, whatever it is: votes, R2UR, S2UR, sums."""
+    """Translates any value that is equal for all lanes that execute it: votes, R2UR, S2UR, sums."""
     op_class = OpClass.MOVE if name in ("R2UR", "S2UR") else OpClass.VOTE
     count = 1 if name in ("S2UR", "REDUX") else len(operands) - 1
     return Access("vote.any", tuple(operands), (_VOTES[op_class], count))
 
 
 def alike(target: Register, beside: Instruction) -> Instruction:
-    """An instruction that leaves in a register what is one for all lanes that execute it."""
+    """Returns an instruction that writes a value equal for all lanes that execute it."""
     place = (beside.origin, beside.start, beside.end)
     return instruction_of("vote.any", [target], place, decoded=(_VOTES[OpClass.VOTE], 1))
 
 
 COUNT, TRUTH = "BR", "BP"
-"""What a block has reduced at its last barrier: registers of their own, until B2R takes it."""
+"""The results of the last barrier reduction of a block: own registers, until B2R reads them."""
 
 
 def _reduction(
     name: str, words: Sequence[str], operands: Sequence[Operand], address_of: AddressOf
 ) -> Access | None:
-    """BAR.RED, which leaves a result for B2R."""
+    """Translates BAR.RED, which leaves a result for B2R."""
     if "RED" not in words or len(operands) != 2:
         return None
     return Access("bar.red", (Pair(Register(COUNT), Register(TRUTH)), *operands), (_REDUCING, 1))
@@ -287,7 +287,7 @@ _REDUCING = Opcode("bar", OpClass.BARRIER, ControlEffect.BARRIER, (0, 16))
 def _reduced(
     name: str, words: Sequence[str], operands: Sequence[Operand], address_of: AddressOf
 ) -> Access | None:
-    """B2R, of a number or of a predicate."""
+    """Translates B2R, of a number or of a predicate."""
     match operands:
         case (Register() as target,):
             return Access("mov.b32", (target, Register(COUNT)))

@@ -1,8 +1,8 @@
-"""The vendor's disassembler, run on a copy of a cubin: nvdisasm of its wheel, or of the PATH.
+"""Runs the vendor's disassembler on a copy of a cubin: nvdisasm of its wheel, or of the PATH.
 
-It gets a file under a name of our own in a private folder, and nothing of the user's on its command
-line; no shell is between. One that does not end, fails, dies or writes without end is stopped and
-named (PW124).
+It gets a file under a name of the tool in a private folder, and nothing of the user's on its
+command line; no shell is involved. A process that does not end, fails, dies or writes without end
+is stopped and reported (PW124).
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from ptxwcet.support.input_files import read_at_most
 
 DISASSEMBLER = "nvdisasm"
 MOST_SECONDS, _SECONDS_A_MIB = 60, 5
-"""After so long the disassembler is given up, and more for each MiB of the file."""
+"""The seconds after which the disassembler is stopped, and more for each MiB of the file."""
 
-_LEAST_BYTES, _BYTES_A_BYTE = 16 << 20, 64  # of its listing, and more for each of the file
-_LOOKS = 0.05  # seconds between two looks at how much it has written
+_LEAST_BYTES, _BYTES_A_BYTE = 16 << 20, 64  # of its listing, and more for each byte of the file
+_LOOKS = 0.05  # seconds between two checks of the size of its output
 _MOST_MEMORY = 8 << 30
 # inlining of CUDA and lines of PTX; targets of indexed branches are in the file itself
 _OPTIONS = ("-c", "-hex", "-gi", "-gp", "-ndf")
@@ -35,27 +35,27 @@ _COPY = "kernel.cubin"
 
 
 def disassembled(name: str, data: bytes) -> tuple[str, str]:
-    """The disassembler's version, and its listing of a cubin.
+    """Returns the disassembler's version, and its listing of a cubin.
 
     Raises PtxwcetError (PW124). Cost: two runs of it.
     """
     tool = _found(name)
     with tempfile.TemporaryDirectory(prefix="ptxwcet-") as folder:
-        said = _run(name, [tool, "--version"], folder, 0)
-        version = _VERSION.search(said)
+        output = _run(name, [tool, "--version"], folder, 0)
+        version = _VERSION.search(output)
         if version is None:
-            raise _failed(name, f"{DISASSEMBLER} does not say its version", said)
+            raise _failed(name, f"{DISASSEMBLER} does not say its version", output)
         Path(folder, _COPY).write_bytes(data)
         return version[1], _run(name, [tool, *_OPTIONS, _COPY], folder, len(data))
 
 
 def _found(name: str) -> str:
-    """The program: that of the installed wheel, else that of the PATH."""
+    """Returns the program: the installed wheel's, else the one on the PATH."""
     wheels = find_spec("nvidia")  # a folder that many wheels share, without a module of its own
     for root in (wheels.submodule_search_locations or ()) if wheels else ():
-        for found in sorted(Path(root).glob(f"*/bin/{DISASSEMBLER}*"), reverse=True):
-            if os.access(found, os.X_OK):
-                return str(found)
+        for program in sorted(Path(root).glob(f"*/bin/{DISASSEMBLER}*"), reverse=True):
+            if os.access(program, os.X_OK):
+                return str(program)
     on_path = shutil.which(DISASSEMBLER)
     if on_path is None:
         raise PtxwcetError(
@@ -69,7 +69,7 @@ def _found(name: str) -> str:
 
 
 def _run(name: str, command: list[str], folder: str, size: int) -> str:
-    """What it writes of a file of this size. Raises PtxwcetError (PW124) if it ends badly."""
+    """Returns its output for a file of this size. Raises PtxwcetError (PW124) if it fails."""
     most = _LEAST_BYTES + _BYTES_A_BYTE * size
     seconds = MOST_SECONDS + _SECONDS_A_MIB * (size >> 20)
     with tempfile.TemporaryFile() as written, tempfile.TemporaryFile() as told:
@@ -92,10 +92,10 @@ def _run(name: str, command: list[str], folder: str, size: int) -> str:
                 if process.poll() is None:
                     _kill(process)
         told.seek(0)
-        said = read_at_most(told, 1 << 16).decode("utf-8", "replace")
+        errors = read_at_most(told, 1 << 16).decode("utf-8", "replace")
         if code:
             ended = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
-            raise _failed(name, f"{DISASSEMBLER} {ended}", said)
+            raise _failed(name, f"{DISASSEMBLER} {ended}", errors)
         written.seek(0)
         return read_at_most(written, most).decode("utf-8", "replace")
 
@@ -107,14 +107,14 @@ def _ended(
     most: int,
     seconds: float,
 ) -> int:
-    """Its exit code. Raises PtxwcetError if it takes too long, or writes too much."""
+    """Returns its exit code. Raises PtxwcetError if it takes too long, or writes too much."""
     until = time.monotonic() + seconds
     while True:
         try:
             code = process.wait(_LOOKS)
         except subprocess.TimeoutExpired:
             code = None
-        if any(os.fstat(one.fileno()).st_size > most for one in files):
+        if any(os.fstat(file.fileno()).st_size > most for file in files):
             raise _failed(name, f"{DISASSEMBLER} writes more than {most >> 20} MiB", "")
         if code is not None:
             return code
@@ -124,7 +124,7 @@ def _ended(
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Ends it, and what it has started."""
+    """Ends the process, and all that it has started."""
     if hasattr(os, "killpg"):
         os.killpg(process.pid, signal.SIGKILL)  # it leads a group of its own
     else:
@@ -132,7 +132,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def _limit(process: int, seconds: float) -> None:
-    """Limits what it may hold, and how long it may work if we are gone, where the system can."""
+    """Limits its memory, and its time should this process die, where the system allows it."""
     try:
         import resource
 
@@ -142,8 +142,8 @@ def _limit(process: int, seconds: float) -> None:
         return  # no Linux, a lower limit of the user's own, or it has ended
 
 
-def _failed(name: str, why: str, said: str) -> PtxwcetError:
-    notes = tuple(line.strip() for line in said.splitlines()[:2] if line.strip())
+def _failed(name: str, why: str, output: str) -> PtxwcetError:
+    notes = tuple(line.strip() for line in output.splitlines()[:2] if line.strip())
     return PtxwcetError(
         Diagnostic(
             "PW124",

@@ -1,15 +1,15 @@
-"""Quotients and remainders of 32 bits, which machine code computes by a reciprocal.
+"""Recognises quotients and remainders of 32 bits, which machine code computes by a reciprocal.
 
-For ``n / d`` the vendor's compiler takes ``x``, which is ``2**32 / d`` by the unit of special
-functions, less two units in its last place and cut off; makes it better, ``y = x + (x * e >> 32)``
-with ``e = -d * x`` modulo 2**32; and has ``q = y * n >> 32``, which is ``n / d`` or one or two
-less. ``r = n - q * d`` says how much: where it is not below ``d``, ``q`` is one more and ``r`` less
-by ``d``, twice. Where ``d`` is 0 another number is chosen.
+For ``n / d`` the vendor's compiler takes ``x``, which is ``2**32 / d`` from the special function
+unit, less two units in its last place and truncated; improves it to ``y = x + (x * e >> 32)`` with
+``e = -d * x`` modulo 2**32; and gets ``q = y * n >> 32``, which is ``n / d`` or one or two less.
+``r = n - q * d`` shows the difference: where it is not below ``d``, ``q`` is incremented and ``r``
+reduced by ``d``, twice. If ``d`` is 0 another number is chosen.
 
 **That q is n // d - c, with c of 0, 1 or 2, for each d but 0.** MUFU.RCP is off by one unit in the
 last place at most (the vendor of ``rcp.approx.ftz.f32``), and I2F.RP rounds up, so that two units
 less are below ``1 / d``, and ``x = 2**32 / d * (1 - t)`` with ``0 <= t <= 2**-21 + d / 2**32``: the
-second is what is cut off. If x is 0, as of a d that a signed I2F takes for a number below 0, so are
+second is the truncation. If x is 0, as of a d that a signed I2F takes for a number below 0, so are
 y and q, and d is 2**31 or more, and ``n // d`` at most 1. If not, e is ``2**32 - d * x``, since
 ``0 < d * x < 2**32``, which is ``2**32 * t``, so that y is ``2**32 / d * (1 - t * t)`` or less by
 less than 1: never above ``2**32 / d``, and q never above ``n / d``. For d of 2**31 or more ``n //
@@ -18,9 +18,9 @@ below 0.6, so that ``n / d - n * y / 2**32 < 1.6`` and q, rounded down, is less 
 less than 3: c is 2 at most. ``r = R + c * d`` for the remainder R, and ``r <= n``: it does not wrap
 around.
 
-What follows is computed for each of the three c, on polynomials in ``n // d``, ``n % d`` and ``d``:
-a register that is the first or the second in all three is the quotient or the remainder from there
-on, however the instructions are mixed. It is said by an instruction of PTX behind it.
+The following is computed for each of the three c, on polynomials in ``n // d``, ``n % d`` and
+``d``: a register that is the first or the second in all three is the quotient or the remainder from
+there on, in any order of the instructions. An added instruction of PTX after it states this.
 """
 
 from __future__ import annotations
@@ -50,23 +50,23 @@ from ptxwcet.sass.pairs import WORD, place_of
 
 _BITS = 32
 _DEEPEST = 40
-"""A number that more steps lead to is one of its own."""
+"""The most steps to a number before it becomes a leaf of its own."""
 _UNITS = 0x0FFFFFFE
-"""What is added to the bits of a float: 2**32 times as much, and two units less."""
+"""The addition to the bits of a float: 2**32 times as much, and two units less."""
 _OFF_BY = (0, 1, 2)
 _FIXED = ("%tid.", "%ntid.", "%ctaid.", "%nctaid.")
-"""Special registers that stay as they are while a thread runs."""
+"""The special registers that are constant while a thread runs."""
 
 
 def with_divisions(kernel: Kernel) -> Kernel:
-    """The kernel, its registers told apart, with what it computes as quotients said as such.
+    """Returns the kernel, with separate registers, in which recognised quotients are stated.
 
     Cost: linear in the kernel.
     """
-    if not any(_is_conversion(one) for one in kernel.instructions):
+    if not any(_is_conversion(i) for i in kernel.instructions):
         return kernel
-    found = list(_Divisions(kernel).found())
-    return _with_behind(kernel, dict(found)) if found else kernel
+    added = list(_Divisions(kernel).found())
+    return _with_behind(kernel, dict(added)) if added else kernel
 
 
 def _is_conversion(instruction: Instruction) -> bool:
@@ -74,7 +74,7 @@ def _is_conversion(instruction: Instruction) -> bool:
 
 
 def _with_behind(kernel: Kernel, behind: dict[int, Instruction]) -> Kernel:
-    """The kernel with an instruction added behind each of some."""
+    """Returns the kernel with an instruction added after some of its instructions."""
     code = kernel.code
     assert code is not None
     counts = [1 + (index in behind) for index in range(len(kernel.instructions))]
@@ -99,10 +99,10 @@ def _with_behind(kernel: Kernel, behind: dict[int, Instruction]) -> Kernel:
 
 
 class _Divisions:
-    """Walks the blocks with what registers hold, as terms of what nothing is known of.
+    """A walk of the blocks with the contents of registers, as terms over unknown leaves.
 
-    A register that one instruction writes, in a block that dominates, holds what it was given
-    last: nothing that dominates the writer has been executed since.
+    A register with a single writer, in a dominating block, holds its last value: nothing that
+    dominates the writer has been executed since.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -110,8 +110,8 @@ class _Divisions:
         self._cfg = build_cfg(kernel)
         self._dominators = compute_dominators(self._cfg)
         self._writers: dict[str, int] = defaultdict(int)
-        for one in kernel.instructions:
-            for name in one.writes:
+        for i in kernel.instructions:
+            for name in i.writes:
                 self._writers[name] += 1
         self._leaves: dict[Hashable, Term] = {}
         self._specials: dict[Term, SpecialRegister] = {}
@@ -119,8 +119,8 @@ class _Divisions:
         self._once: dict[str, tuple[BlockId, Term]] = {}  # by which block
         self._now: dict[str, Term] = {}
         self._block = self._cfg.entry
-        # of what was computed of d, and a register that held it: its float, the inverse of that,
-        # x, y; and of q also n
+        # Values computed from d, with a register that held it: its float, the inverse of that, x,
+        # y; and for q also n.
         self._floats: dict[Term, tuple[Term, str]] = {}
         self._inverses: dict[Term, tuple[Term, str]] = {}
         self._cut: dict[Term, tuple[Term, str]] = {}
@@ -128,24 +128,24 @@ class _Divisions:
         self._quotients: dict[Term, tuple[Term, Term, str]] = {}
 
     def found(self) -> Iterator[tuple[int, Instruction]]:
-        """The instructions that say what is a quotient, by that which they are behind."""
+        """Yields the instructions that state quotients, by the instruction that they follow."""
         for block in self._cfg.reverse_postorder:
             bounds, self._block, self._now = self._cfg.blocks[block], block, {}
             begun: list[_Begun] = []
             for index in range(bounds.start, bounds.end):
                 instruction = self._kernel.instructions[index]
                 values = self._step(index, instruction)
-                for one in begun:
-                    one.names.update(instruction.reads)
-                    said = self._said(instruction, values, one)
-                    if said is not None:
-                        yield index, said
+                for quotient in begun:
+                    quotient.names.update(instruction.reads)
+                    stated = self._said(instruction, values, quotient)
+                    if stated is not None:
+                        yield index, stated
                 begun += [new for value in values for new in self._begun(instruction, value)]
             for name, value in self._now.items():
                 if self._writers[name] == 1:
                     self._once[name] = block, value
 
-    # --- what registers hold
+    # --- contents of registers
 
     def _leaf(self, key: Hashable, width: int) -> Term:
         if key not in self._leaves:
@@ -157,7 +157,7 @@ class _Divisions:
         return 1 if kind == "pred" or not kind[1:].isdigit() else int(kind[1:])
 
     def _held(self, name: str) -> Term:
-        """What a register holds now."""
+        """Returns the current value of a register."""
         if name in self._now:
             return self._now[name]
         block, value = self._once.get(name, (self._block, None))
@@ -166,26 +166,26 @@ class _Divisions:
         return self._leaf((name, self._block), self._width(name))
 
     def _source(self, operand: Operand) -> Term | None:
-        """What an operand holds now; None of what may change."""
+        """Returns the current value of an operand; None for an operand that may change."""
         match operand:
             case Register(name):
                 return self._held(name)
             case SpecialRegister(name) if name.startswith(_FIXED):
-                found = self._leaf(operand, operand.bits)
-                self._specials[found] = operand
-                return found
+                leaf = self._leaf(operand, operand.bits)
+                self._specials[leaf] = operand
+                return leaf
         return None
 
     def _step(self, index: int, instruction: Instruction) -> list[Term]:
-        """Executes an instruction; what it leaves."""
+        """Executes an instruction and returns its results."""
         writes, guard = instruction.writes, instruction.guard
         results = self._results(index, instruction)
         if guard is not None:
             holds = self._held(guard.register)
             holds = ~holds if guard.negated else holds
             results = [
-                holds.choose(one, self._held(name))
-                for name, one in zip(writes, results, strict=True)
+                holds.choose(result, self._held(name))
+                for name, result in zip(writes, results, strict=True)
             ]
         for number, name in enumerate(writes):
             if self._height(results[number]) > _DEEPEST:
@@ -197,7 +197,7 @@ class _Divisions:
         meaning = meaning_of(instruction, self._kernel.registers)
         if meaning is None:
             return self._unknown(index, instruction)
-        sources = [self._source(one) for one in meaning.sources]
+        sources = [self._source(s) for s in meaning.sources]
 
         def put(node: Term, args: list[Term]) -> Term:
             if node.op is Op.SOURCE:
@@ -208,26 +208,26 @@ class _Divisions:
                 return self._leaf((index, id(node)), node.width)
             return term(node.op, node.width, tuple(args), node.value) if args else node
 
-        return [self._known(fold(one, put)) for one in meaning.results]
+        return [self._known(fold(r, put)) for r in meaning.results]
 
     def _unknown(self, index: int, instruction: Instruction) -> list[Term]:
-        """What has no terms: a number of its own, but for the steps to an inverse."""
+        """Returns leaves for results without terms, except for the steps to an inverse."""
         writes, words = instruction.writes, instruction.mnemonic
         if len(writes) == 1 and instruction.guard is None and len(instruction.operands) == 2:
             operand = _word_of(instruction.operands[1])
             value = self._source(operand)
             if value is not None:
                 if words in ("I2F.RP", "I2F.U32.RP"):
-                    found = self._leaf((words, value), _BITS)
-                    self._floats[found] = (
+                    leaf = self._leaf((words, value), _BITS)
+                    self._floats[leaf] = (
                         value,
                         operand.name if isinstance(operand, Register) else "",
                     )
-                    return [found]
+                    return [leaf]
                 if words == "MUFU.RCP" and value in self._floats:
-                    found = self._leaf((words, value), _BITS)
-                    self._inverses[found] = self._floats[value]
-                    return [found]
+                    leaf = self._leaf((words, value), _BITS)
+                    self._inverses[leaf] = self._floats[value]
+                    return [leaf]
                 if _is_conversion(instruction):
                     return [self._cut_off(value)]
         return [self._leaf((index, name), self._width(name)) for name in writes]
@@ -241,35 +241,35 @@ class _Divisions:
     # --- the steps to a quotient
 
     def _cut_off(self, value: Term) -> Term:
-        """What F2I leaves: x, if that is of an inverse with the right units."""
-        found = self._leaf(("F2I", value), _BITS)
-        for one in value.args if value.op is Op.ADD and const(_UNITS, _BITS) in value.args else ():
-            if one in self._inverses:
-                self._cut[found] = self._inverses[one]
-        return found
+        """Returns the result of F2I: x, if its argument is an inverse with the right units."""
+        leaf = self._leaf(("F2I", value), _BITS)
+        for part in value.args if value.op is Op.ADD and const(_UNITS, _BITS) in value.args else ():
+            if part in self._inverses:
+                self._cut[leaf] = self._inverses[part]
+        return leaf
 
     def _known(self, value: Term) -> Term:
-        """A term, or y or q in its place."""
+        """Returns a term, or y or q in its place."""
         product = _high_product(value)
         if product is None:
             return value
         *factors, added = product
-        for one, other in (factors, factors[::-1]):
-            if added is None and one in self._better:
-                found = self._leaf(("q", one, other), _BITS)
-                self._quotients[found] = other, *self._better[one]
-                return found
-            if one in self._cut and added is one.above(const(0, _BITS)):
-                divisor, name = self._cut[one]
-                memo: dict[Term, _Content] = {divisor: _D, one: {("x",): 1}}
+        for factor, other in (factors, factors[::-1]):
+            if added is None and factor in self._better:
+                leaf = self._leaf(("q", factor, other), _BITS)
+                self._quotients[leaf] = other, *self._better[factor]
+                return leaf
+            if factor in self._cut and added is factor.above(const(0, _BITS)):
+                divisor, name = self._cut[factor]
+                memo: dict[Term, _Content] = {divisor: _D, factor: {("x",): 1}}
                 if fold(other, _content_if(0), memo) == {_product(("d",), ("x",)): -1 % _SIZE}:
-                    found = self._leaf(("y", one), _BITS)
-                    self._better[found] = divisor, name
-                    return found
+                    leaf = self._leaf(("y", factor), _BITS)
+                    self._better[leaf] = divisor, name
+                    return leaf
         return value
 
     def _begun(self, instruction: Instruction, value: Term) -> Iterator[_Begun]:
-        """The quotient that an instruction begins, if it does."""
+        """Yields the quotient that an instruction begins, if it does."""
         number, divisor, name = self._quotients.get(value, (value, value, ""))
         if number is not divisor:
             yield _Begun(value, number, divisor, (name, *instruction.reads))
@@ -277,9 +277,9 @@ class _Divisions:
     def _said(
         self, instruction: Instruction, values: Sequence[Term], begun: _Begun
     ) -> Instruction | None:
-        """What one leaves, said by another one, if that is a quotient or a remainder."""
-        operands = [self._operand(one, begun) for one in (begun.number, begun.divisor)]
-        read = [one for one in operands if one is not None]
+        """Returns an instruction that states a computed quotient or remainder, if it is one."""
+        operands = [self._operand(part, begun) for part in (begun.number, begun.divisor)]
+        read = [operand for operand in operands if operand is not None]
         for name, value in zip(instruction.writes, values, strict=True):
             kind = begun.kind(value) if len(read) == len(operands) else None
             if kind is not None:
@@ -289,18 +289,18 @@ class _Divisions:
         return None
 
     def _operand(self, value: Term, begun: _Begun) -> Operand | None:
-        """A number, or a register that holds it now."""
+        """Returns a number, or a register that currently holds it."""
         if value.op is Op.CONST:
             return Immediate(value.value, str(value.value))
         if value in self._specials:
             return self._specials[value]
         held = (name for name in sorted(begun.names) if name and self._held(name) is value)
-        found = next(held, None)
-        return None if found is None else Register(found)
+        first = next(held, None)
+        return None if first is None else Register(first)
 
 
 def _word_of(operand: Operand) -> Operand:
-    """A word of a constant bank as what it is loaded to, or the special register that it is."""
+    """Returns a word of a constant bank as the register of its load, or as a special register."""
     match operand:
         case Element(SymbolRef(bank), address) if (place := place_of(address)) is not None:
             special = LAUNCH[place // WORD : place // WORD + 1] if bank == BANK else ()
@@ -309,7 +309,7 @@ def _word_of(operand: Operand) -> Operand:
 
 
 def _high_product(value: Term) -> tuple[Term, Term, Term | None] | None:
-    """Two numbers whose product's upper half a term is, and what is added to all of it."""
+    """Returns two numbers whose product's upper half a term is, and the addend."""
     if value.op is not Op.EXTRACT or (value.value, value.width) != (_BITS, _BITS):
         return None
     (whole,) = value.args
@@ -318,18 +318,18 @@ def _high_product(value: Term) -> tuple[Term, Term, Term | None] | None:
         whole, added = whole.args
     if whole.op is not Op.MUL or whole.width != 2 * _BITS:
         return None
-    one, other = whole.args
-    if one.op is not Op.ZEXT or other.op is not Op.ZEXT:
+    first, other = whole.args
+    if first.op is not Op.ZEXT or other.op is not Op.ZEXT:
         return None
-    return one.args[0], other.args[0], added
+    return first.args[0], other.args[0], added
 
 
 # --- polynomials ----------------------------------------------------------------------------------
 
 _Polynomial = dict[tuple[Hashable, ...], int]
-"""Coefficients modulo 2**32, none of them 0, by products of what is not computed."""
+"""The coefficients modulo 2**32, none of them 0, by products of leaves."""
 _Content = _Polynomial | bool | None
-"""A number of 32 bits, a bit that is known, or nothing that is known."""
+"""A number of 32 bits, a known bit, or None for unknown contents."""
 _SIZE = 1 << _BITS
 _MOST_PRODUCTS = 16
 _LONGEST = 4
@@ -339,9 +339,7 @@ _REMAINDER: _Polynomial = {("r",): 1}
 
 
 class _Begun:
-    """A quotient that may be too small. ``names`` are registers that may hold what is divided, or
-    by what.
-    """
+    """A quotient that may be too small. ``names`` may hold the dividend or the divisor."""
 
     def __init__(self, quotient: Term, number: Term, divisor: Term, names: Iterable[str]) -> None:
         self.number, self.divisor, self.names = number, divisor, set(names)
@@ -352,55 +350,55 @@ class _Begun:
         ]
 
     def kind(self, value: Term) -> str | None:
-        """What a term is for each c: ``div``, ``rem`` or neither."""
+        """Returns the role of a term for each c: ``div``, ``rem`` or neither."""
         if value.width != _BITS or value in self._said:
             return None
-        found = [
+        contents = [
             fold(value, _content_if(c), memo)
             for c, memo in zip(_OFF_BY, self._contents, strict=True)
         ]
         for kind, wanted in (("div", _QUOTIENT), ("rem", _REMAINDER)):
-            if all(one == wanted for one in found):
+            if all(content == wanted for content in contents):
                 self._said.add(value)
                 return kind
         return None
 
 
-def _product(one: tuple[Hashable, ...], other: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
-    return tuple(sorted((*one, *other), key=id))
+def _product(left: tuple[Hashable, ...], other: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
+    return tuple(sorted((*left, *other), key=id))
 
 
-def _sum(one: _Polynomial, other: _Polynomial, sign: int) -> _Polynomial:
-    total = dict(one)
+def _sum(left: _Polynomial, other: _Polynomial, sign: int) -> _Polynomial:
+    total = dict(left)
     for key, c in other.items():
         total[key] = (total.get(key, 0) + sign * c) % _SIZE
     return {key: c for key, c in total.items() if c}
 
 
-def _times(one: _Polynomial, other: _Polynomial) -> _Polynomial:
+def _times(left: _Polynomial, other: _Polynomial) -> _Polynomial:
     total: _Polynomial = {}
-    for key, c in one.items():
+    for key, c in left.items():
         part = {_product(key, another): c * factor for another, factor in other.items()}
         total = _sum(total, part, 1)
     return total
 
 
 def _content_if(c: int) -> Callable[[Term, list[_Content]], _Content]:
-    """What terms are where a quotient is less by ``c`` than it should be."""
+    """Returns the contents of terms where a quotient is ``c`` less than the exact one."""
 
     def content(node: Term, args: list[_Content]) -> _Content:
         if node.width == 1:
             return _truth(node, args, c)
         if node.width != _BITS:
             return None
-        found = _number(node, args)
+        number = _number(node, args)
         if (
-            found is None
-            or len(found) > _MOST_PRODUCTS
-            or max(map(len, found), default=0) > _LONGEST
+            number is None
+            or len(number) > _MOST_PRODUCTS
+            or max(map(len, number), default=0) > _LONGEST
         ):
             return {(node,): 1}
-        return found
+        return number
 
     return content
 
@@ -409,16 +407,16 @@ def _number(node: Term, args: list[_Content]) -> _Polynomial | None:
     match node.op, args:
         case Op.CONST, _:
             return {(): node.value} if node.value else {}
-        case Op.ADD | Op.SUB, [dict(one), dict(other)]:
-            return _sum(one, other, 1 if node.op is Op.ADD else -1)
-        case Op.MUL, [dict(one), dict(other)]:
-            return _times(one, other)
-        case Op.NOT, [dict(one)]:
-            return _sum({(): _SIZE - 1}, one, -1)
-        case Op.ITE, [bool(truth), dict(one), dict(other)]:
-            return one if truth else other
-        case Op.ITE, [None, dict(one), dict(other)] if one == other:
-            return one
+        case Op.ADD | Op.SUB, [dict(left), dict(other)]:
+            return _sum(left, other, 1 if node.op is Op.ADD else -1)
+        case Op.MUL, [dict(left), dict(other)]:
+            return _times(left, other)
+        case Op.NOT, [dict(left)]:
+            return _sum({(): _SIZE - 1}, left, -1)
+        case Op.ITE, [bool(truth), dict(left), dict(other)]:
+            return left if truth else other
+        case Op.ITE, [None, dict(left), dict(other)] if left == other:
+            return left
     return None
 
 
@@ -426,35 +424,35 @@ def _truth(node: Term, args: list[_Content], c: int) -> bool | None:
     match node.op, args:
         case Op.CONST, _:
             return bool(node.value)
-        case Op.NOT, [bool(one)]:
-            return not one
-        case Op.AND, [one, other]:
-            return False if False in (one, other) else True if one and other else None
-        case Op.OR, [one, other]:
+        case Op.NOT, [bool(own)]:
+            return not own
+        case Op.AND, [own, other]:
+            return False if False in (own, other) else True if own and other else None
+        case Op.OR, [own, other]:
             return (
-                True if True in (one, other) else False if (one, other) == (False, False) else None
+                True if True in (own, other) else False if (own, other) == (False, False) else None
             )
-        case Op.EQ, [dict(one), dict(other)]:
-            return True if one == other else False if one == _D and not other else None
-        case Op.ULT, [dict(one), dict(other)]:
-            return _is_less(one, other, c)
+        case Op.EQ, [dict(own), dict(other)]:
+            return True if own == other else False if own == _D and not other else None
+        case Op.ULT, [dict(own), dict(other)]:
+            return _is_less(own, other, c)
     return None
 
 
-def _is_less(one: _Polynomial, other: _Polynomial, c: int) -> bool | None:
-    """Whether a number is less than another one: of the remainder plus 0, 1 or 2 divisors, which
-    does not wrap around up to c of them, and the divisor.
+def _is_less(left: _Polynomial, other: _Polynomial, c: int) -> bool | None:
+    """Returns whether a number is less than another: the divisor, and the remainder plus 0, 1 or 2
+    divisors, which does not wrap around up to c of them.
     """
     if other == _D:
-        times = _divisors_above(one)
+        times = _divisors_above(left)
         return times == 0 if times is not None and times <= c else None
-    if one == _D:
+    if left == _D:
         times = _divisors_above(other)
         return times > 1 if times in (0, 2) and times <= c else None
     return None
 
 
-def _divisors_above(one: _Polynomial) -> int | None:
-    """How many divisors a number is above the remainder."""
-    rest = _sum(one, _REMAINDER, -1)
+def _divisors_above(number: _Polynomial) -> int | None:
+    """Returns the number of divisors by which a number exceeds the remainder."""
+    rest = _sum(number, _REMAINDER, -1)
     return rest.get(("d",), 0) if rest.keys() <= {("d",)} else None

@@ -1,7 +1,7 @@
-"""Cubins: what an ELF file of machine code says of each kernel beside its instructions.
+"""Reads cubins: an ELF file's properties of each kernel of machine code, and its instructions.
 
-A file may be damaged, cut short or made to do harm: whatever it says of sizes costs no more than
-some times what the file is long, and what does not fit is one diagnostic (PW123).
+A file may be damaged, truncated or malicious: whatever sizes it states, the cost is at most a few
+times its length, and any inconsistency is one diagnostic (PW123).
 """
 
 from __future__ import annotations
@@ -18,26 +18,27 @@ from ptxwcet.support.records import dataclass
 
 MARK = b"\x7fELF"
 ARCHITECTURES = (75, 80, 86, 87, 89, 90)
-"""Those whose code is read: encodings and words differ on others."""
+"""The architectures whose code is read: encodings and words differ on others."""
 
 _CUDA, _EXECUTABLE = 190, 2  # machine number and type of file
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
-_FLAGS_AT = {1: 36, 2: 48}  # in the header of a file of 32 and of 64 bits, which byte 4 tells
+# in the header of a file of 32 and of 64 bits, which byte 4 distinguishes
+_FLAGS_AT = {1: 36, 2: 48}
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _SYMBOLS, _NO_BITS = 2, 8  # types of sections
 _FUNCTION = 2  # type of a symbol
-_VARIABLES = (1, 13)  # types of others: of all ELF files, and of older cubins
+_VARIABLES = (1, 13)  # types of others: in all ELF files, and in older cubins
 _SPACES = {".nv.constant3": "const", ".nv.global": "global", ".nv.global.init": "global"}
 _BANK_BYTES = 1 << 16
-_KERNEL = 0x10  # of a symbol's "other": who starts it is the host
+_KERNEL = 0x10  # of a symbol's "other": the host starts it
 _INSTRUCTION_BYTES = 16
 _LAUNCH_BYTES = 24  # of constant bank 0, with the sizes of blocks and grid
 _NEW_LAYOUT = 8  # version of the layout from which on the flags hold the architecture in byte 1
 _CODE = ".text."
 _SECOND_FORM = ".nv.merc."  # from sm_100 on, on the bytes of others; never read
 PTX = ".nv_debug_ptx_txt"
-"""How the names of sections with PTX begin, each of a file that was linked."""
+"""The prefix of sections with PTX, each of a linked file."""
 
 # relocations: types of sections, with the layout of an entry; their types
 _RELOCATIONS = {4: struct.Struct("<QIIq"), 9: struct.Struct("<QII")}
@@ -46,7 +47,7 @@ _CALLS = (0x3A, 0x4B)
 _LONGEST_NAME, _MOST_OF_NAMES = 4096, 16
 _NAME = re.compile(rf"[\w$.@]{{1,{_LONGEST_NAME}}}", re.ASCII)
 _PARTS = "split the file: compile the kernels in several"
-_BARE, _SIZED = 1, 4  # formats of attributes: nothing more, and one that says its size
+_BARE, _SIZED = 1, 4  # formats of attributes: nothing more, and one with a size
 # numbers of attributes
 _MOST_THREADS, _CONSTANTS, _THREADS, _FRAME = 0x05, 0x0A, 0x10, 0x11
 _PARAMETER, _REGISTERS, _BRANCHES = 0x17, 0x2F, 0x34
@@ -62,7 +63,7 @@ class Argument(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A kernel, or a function that lies behind one in its section, at an address there."""
+    """A kernel, or a function after one in its section, at an address there."""
 
     name: str
     start: int
@@ -71,14 +72,14 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class CodeSection:
-    """The code of a kernel and of its functions, and what the compiler says of the kernel.
+    """The code of a kernel and of its functions, with the compiler's information on the kernel.
 
     ``threads`` are the block that the kernel requires, ``most_threads`` the largest one, and
-    ``cluster`` how many blocks start together, zeros where the launch has to say it; None where
-    nothing is said. ``parameters_at`` is the place of the parameters in constant bank 0.
-    ``branches`` has for the address of an indexed branch those that it leads to. ``relocated`` has
-    for the address of an instruction that the loader completes with an address of this file the
-    operand that it gets, ``unresolved`` the address of the first one that gets anything else.
+    ``cluster`` the number of blocks that start together, zeros where the launch specifies it; None
+    where unspecified. ``parameters_at`` is the place of the parameters in constant bank 0.
+    ``branches`` has the targets of each indexed branch, by its address. ``relocated`` has the
+    operands of instructions that the loader completes with an address of this file, ``unresolved``
+    the address of the first one that gets any other operand.
     """
 
     name: str
@@ -98,7 +99,7 @@ class CodeSection:
 
     @property
     def is_kernel(self) -> bool:
-        """Whether the section holds a kernel; others hold what kernels call."""
+        """Whether the section holds a kernel; others hold functions that kernels call."""
         return any(function.is_kernel for function in self.functions)
 
 
@@ -120,9 +121,9 @@ class HeldVariable(NamedTuple):
 class Cubin:
     """A file of machine code for one architecture, as ``86``.
 
-    ``sections`` are of kernels and of what they call in other sections, ``others`` the names of all
-    other sections with code. ``ptx`` is what the compiler kept of the PTX that it made code of,
-    with the names of sections, in order.
+    ``sections`` are of kernels and of functions that they call in other sections, ``others`` the
+    names of all other sections with code. ``ptx`` is the PTX that the compiler kept, with the names
+    of sections, in order.
     """
 
     architecture: int
@@ -151,7 +152,7 @@ class _Symbol(NamedTuple):
 
 
 def read_cubin(name: str, data: bytes) -> Cubin:
-    """What a cubin says. Raises PtxwcetError (PW123) for what is none. Cost: linear in the file."""
+    """Reads a cubin. Raises PtxwcetError (PW123) for other files. Cost: linear in the file."""
     try:
         return _Reader(name, data).cubin()
     except (struct.error, IndexError, OverflowError):
@@ -159,7 +160,7 @@ def read_cubin(name: str, data: bytes) -> Cubin:
 
 
 def architecture_of(data: bytes) -> int:
-    """Returns the architecture of a cubin, as ``86``; 0 for a file that is no cubin."""
+    """Returns the architecture of a cubin, as ``86``; 0 for a file that is not a cubin."""
     at = _FLAGS_AT.get(data[4]) if is_cubin(data) and len(data) >= _HEADER.size else None
     return 0 if at is None else data[at + (data[8] >= _NEW_LAYOUT)]
 
@@ -185,12 +186,12 @@ def require_architecture(name: str, architecture: int) -> None:
 
 
 def is_cubin(data: bytes) -> bool:
-    """Whether a file says that it is an ELF file of a GPU, as a cubin is. Cost: constant."""
+    """Returns whether a file claims to be an ELF file of a GPU, as a cubin is. Cost: constant."""
     return data[:4] == MARK and data[18:20] == _CUDA.to_bytes(2, "little")
 
 
 def damaged(name: str, why: str, help_text: str = "") -> PtxwcetError:
-    """The error of a file that is no cubin that can be read."""
+    """Returns the error of a file that is not a readable cubin."""
     remedy = help_text or "make it anew: 'nvcc -cubin -arch=sm_86 -lineinfo kernel.cu'"
     return PtxwcetError(Diagnostic("PW123", f"'{name}' is no cubin to read: {why}", help=remedy))
 
@@ -220,12 +221,12 @@ class _Reader:
         symbols = list(self.symbols(sections))
         variables = tuple(self.variables(sections, symbols))
         code = tuple(self.code(sections, symbols))
-        named = {one.name.removeprefix(_CODE) for one in sections if one.name.startswith(_CODE)}
-        others = frozenset(named - {one.name for one in code})
+        named = {s.name.removeprefix(_CODE) for s in sections if s.name.startswith(_CODE)}
+        others = frozenset(named - {s.name for s in code})
         ptx = tuple(
-            (one.name, data[one.offset : one.offset + one.size])
-            for one in sections
-            if one.name.startswith(PTX) and one.kind != _NO_BITS
+            (s.name, data[s.offset : s.offset + s.size])
+            for s in sections
+            if s.name.startswith(PTX) and s.kind != _NO_BITS
         )
         return Cubin(architecture_of(data), code, others, variables, ptx)
 
@@ -237,27 +238,27 @@ class _Reader:
             raise damaged(self.name, "it has more than 65,279 sections", _PARTS)
         rows = [_SECTION.unpack_from(self.data, begin + n * size) for n in range(count)]
         left = len(self.data)
-        for row in rows:
-            name = self.text(rows[names][4], row[0])
-            left -= 0 if row[1] == _NO_BITS or name.startswith(_SECOND_FORM) else row[5]
-            if row[1] != _NO_BITS and row[4] + row[5] > len(self.data):
+        for fields in rows:
+            name = self.text(rows[names][4], fields[0])
+            left -= 0 if fields[1] == _NO_BITS or name.startswith(_SECOND_FORM) else fields[5]
+            if fields[1] != _NO_BITS and fields[4] + fields[5] > len(self.data):
                 raise damaged(self.name, "a section ends behind the file: it is cut short")
             if left < 0:
                 raise damaged(self.name, "its sections overlap")
-            yield _Section(name, row[1], *row[4:8])
+            yield _Section(name, fields[1], *fields[4:8])
 
     def text(self, table: int, at: int) -> str:
-        """A name in a table of names, empty for one that is too long or holds anything odd."""
+        """Returns a name in a table of names, empty if it is too long or has odd characters."""
         begin = table + at
         end = self.data.find(b"\0", begin, begin + _LONGEST_NAME + 1)
         self.letters -= _LONGEST_NAME if end < 0 else end - begin
         if self.letters < 0:
             raise damaged(self.name, "its names are much longer than the file")
-        found = self.data[begin : max(end, begin)].decode("ascii", "replace")
-        return found if _NAME.fullmatch(found) else ""
+        text = self.data[begin : max(end, begin)].decode("ascii", "replace")
+        return text if _NAME.fullmatch(text) else ""
 
     def symbols(self, sections: list[_Section]) -> Iterator[_Symbol]:
-        """All symbols, by their numbers."""
+        """Yields all symbols, by their numbers."""
         for table in sections:
             if table.kind == _SYMBOLS:
                 names = sections[table.link].offset
@@ -268,28 +269,28 @@ class _Reader:
                 return
 
     def variables(self, sections: list[_Section], symbols: list[_Symbol]) -> Iterator[HeldVariable]:
-        """The variables with names of their own, which lie one behind the other."""
-        places = {n: one for n, one in enumerate(sections) if one.name in _SPACES}
-        found = [one for one in symbols if one.section in places and one.kind in _VARIABLES]
-        names = Counter(one.name for one in found)
+        """Yields the variables with names of their own, in the order of their places."""
+        places = {n: s for n, s in enumerate(sections) if s.name in _SPACES}
+        variables = [var for var in symbols if var.section in places and var.kind in _VARIABLES]
+        names = Counter(var.name for var in variables)
         end = dict.fromkeys(places, 0)
-        for one in sorted(found, key=lambda one: one.value):
-            section = places[one.section]
+        for var in sorted(variables, key=lambda var: var.value):
+            section = places[var.section]
             space = _SPACES[section.name]
             if (
-                one.value < end[one.section]
-                or one.value + one.size > section.size
+                var.value < end[var.section]
+                or var.value + var.size > section.size
                 or (space == "const" and section.size > _BANK_BYTES)
             ):
                 raise damaged(self.name, f"the variables of section {section.name} do not fit")
-            end[one.section] = one.value + one.size
-            at = section.offset + one.value
-            data = b"" if section.kind == _NO_BITS else self.data[at : at + one.size]
-            if one.name and one.size and names[one.name] == 1:
-                yield HeldVariable(one.name, space, one.value, one.size, data.rstrip(b"\0"))
+            end[var.section] = var.value + var.size
+            at = section.offset + var.value
+            data = b"" if section.kind == _NO_BITS else self.data[at : at + var.size]
+            if var.name and var.size and names[var.name] == 1:
+                yield HeldVariable(var.name, space, var.value, var.size, data.rstrip(b"\0"))
 
     def code(self, sections: list[_Section], symbols: list[_Symbol]) -> Iterator[CodeSection]:
-        by_name = {one.name: one for one in sections}
+        by_name = {s.name: s for s in sections}
         of_file = {
             (attribute, *struct.unpack_from("<I", value)): struct.unpack_from("<I", value, 4)[0]
             for attribute, value in self.attributes(by_name.get(".nv.info"))
@@ -301,23 +302,23 @@ class _Reader:
                 tables[section.info].append(section)
         inside: dict[int, list[Function]] = {}
         numbers: dict[str, int] = {}
-        for number, one in enumerate(symbols):
-            if one.kind == _FUNCTION and one.name:
-                function = Function(one.name, one.value, bool(one.other & _KERNEL))
-                inside.setdefault(one.section, []).append(function)
-                numbers[one.name] = number
+        for number, s in enumerate(symbols):
+            if s.kind == _FUNCTION and s.name:
+                function = Function(s.name, s.value, bool(s.other & _KERNEL))
+                inside.setdefault(s.section, []).append(function)
+                numbers[s.name] = number
         code = {n for n, section in enumerate(sections) if section.name.startswith(_CODE)}
-        names = Counter(one.name for number in code for one in inside.get(number, ()))
-        kernels = {number for number in inside if any(one.is_kernel for one in inside[number])}
+        names = Counter(f.name for number in code for f in inside.get(number, ()))
+        kernels = {number for number in inside if any(f.is_kernel for f in inside[number])}
         waiting = sorted(kernels & code)
         seen = set(waiting)
         for number in waiting:  # grows by the sections that are called
             section = sections[number]
             kernel = section.name.removeprefix(_CODE)
-            functions = sorted(inside[number], key=lambda one: one.start)
+            functions = sorted(inside[number], key=lambda f: f.start)
             own = self.data[section.offset : section.offset + section.size]
-            starts = [one.start for one in functions]
-            first = next((one for one in functions if one.is_kernel), functions[0])
+            starts = [f.start for f in functions]
+            first = next((f for f in functions if f.is_kernel), functions[0])
             if (
                 kernel != first.name
                 or starts[0] != 0
@@ -325,7 +326,7 @@ class _Reader:
                 or len(own) % _INSTRUCTION_BYTES
             ):
                 raise damaged(self.name, f"the functions of section {section.name} do not fill it")
-            said = list(self.attributes(by_name.get(f".nv.info.{kernel}")))
+            attributes = list(self.attributes(by_name.get(f".nv.info.{kernel}")))
             shared = by_name.get(f".nv.shared.{kernel}")
             relocated, called, unresolved = self.relocated(number, tables[number], symbols, names)
             waiting += sorted(called & code - seen)
@@ -334,9 +335,9 @@ class _Reader:
                 (kernel, 0 if shared is None else shared.size),
                 own,
                 tuple(functions),
-                said if first.is_kernel else [],
+                attributes if first.is_kernel else [],
                 {
-                    # older compilers name the registers in the section alone
+                    # older compilers name the registers only in the section
                     _REGISTERS: of_file.get((_REGISTERS, numbers[kernel]), section.info >> 24),
                     _FRAME: of_file.get((_FRAME, numbers[kernel]), 0),
                 },
@@ -347,7 +348,7 @@ class _Reader:
         self, number: int, tables: list[_Section], symbols: list[_Symbol], names: Counter[str]
     ) -> tuple[dict[int, str], set[int], int | None]:
         """Returns the operands that the loader writes into a section, the sections that it calls,
-        and the first address into which it writes what this file does not hold.
+        and the first address into which it writes a value from outside of this file.
         """
         operands: dict[int, str] = {}
         called, unresolved = set[int](), set[int]()
@@ -373,7 +374,7 @@ class _Reader:
         return operands, called, min(unresolved, default=None)
 
     def attributes(self, section: _Section | None) -> Iterator[tuple[int, bytes]]:
-        """The numbers and values of the attributes with a size, and of those that hold nothing."""
+        """Yields the numbers and values of the attributes with a size, and of empty ones."""
         place, end = (section.offset, section.offset + section.size) if section else (0, 0)
         while place + 4 <= end:
             form, number, size = struct.unpack_from("<BBH", self.data, place)
@@ -391,15 +392,15 @@ class _Reader:
         of: tuple[str, int],
         code: bytes,
         functions: tuple[Function, ...],
-        said: list[tuple[int, bytes]],
+        attributes: list[tuple[int, bytes]],
         of_kernel: Mapping[int, int],
     ) -> CodeSection:
-        """Of a kernel and its shared bytes: from its attributes and from those of the file."""
+        """Returns a kernel's section with its shared bytes, from its attributes and the file's."""
         kernel, shared_bytes = of
-        single = dict(said)
+        single = dict(attributes)
         arguments: list[tuple[int, Argument]] = []
         branches: dict[int, tuple[int, ...]] = {}
-        for attribute, value in said:
+        for attribute, value in attributes:
             if attribute == _PARAMETER:
                 _, ordinal, offset, packed = struct.unpack("<IHHI", value)
                 arguments.append((ordinal, Argument(offset, packed >> 18)))
@@ -414,9 +415,9 @@ class _Reader:
         at, size = struct.unpack("<4xHH", constants) if constants else (0, 0)
         if arguments and (at < _LAUNCH_BYTES or at % 4):
             raise damaged(self.name, f"it does not say where the parameters of {kernel} lie")
-        ends = (one.offset + one.size for _, one in arguments)
-        starts = (*(one.offset for _, one in arguments[1:]), size)
-        if any(one > start for one, start in zip(ends, starts, strict=False)):
+        ends = (a.offset + a.size for _, a in arguments)
+        starts = (*(a.offset for _, a in arguments[1:]), size)
+        if any(end > start for end, start in zip(ends, starts, strict=False)):
             raise damaged(self.name, f"the parameters of {kernel} do not fit")
         return CodeSection(
             name=kernel,
@@ -425,7 +426,7 @@ class _Reader:
             registers=of_kernel[_REGISTERS],
             shared_bytes=shared_bytes,
             local_bytes=of_kernel[_FRAME],
-            parameters=tuple(one for _, one in arguments),
+            parameters=tuple(a for _, a in arguments),
             parameters_at=at,
             threads=_three(single.get(_THREADS)),
             most_threads=_three(single.get(_MOST_THREADS)),
@@ -443,7 +444,7 @@ def _three(value: bytes | None) -> tuple[int, int, int] | None:
 
 
 def _indexed(value: bytes) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Of each indexed branch its address and those that it leads to."""
+    """Yields the address of each indexed branch, with its targets."""
     place = 0
     while place < len(value):
         at, _, count = struct.unpack_from("<III", value, place)

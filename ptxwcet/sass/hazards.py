@@ -1,15 +1,15 @@
-"""Whether machine code waits for what it reads: at most as the vendor's compiler leaves it.
+"""Checks that machine code waits for its operands as long as in the vendor compiler's output.
 
-The hardware does not hold an instruction back until its operands are there: the compiler does, by
-cycles after an instruction, and by scoreboards where their number is not known. A read that is
-nearer to its producer than any that the vendor's compiler leaves, or that waits for no scoreboard,
-is told (PW126): the file was changed by hand, or a row of ours is wrong.
+The hardware does not delay an instruction until its operands are ready: the compiler does, by
+cycles after an instruction, and by scoreboards if their number is unknown. A read that is nearer to
+its producer than any in the output of the vendor's compiler, or that waits for no scoreboard, is
+reported (PW126): the file was changed by hand, or a row of this tool is wrong.
 
 Distances are the least over all paths; an instruction takes a cycle at least. A thread that has
 written under a guard does not read under its opposite while the predicate is the same: such reads
-are not told, but of uniform registers, which a warp's threads share. What the table of latencies
-has no cell for is not checked; neither are writes after reads or after writes, what a function
-leaves to its caller, and the other way round.
+are not reported, except of uniform registers, which a warp's threads share. Entries that the table
+of latencies lacks are not checked; neither are writes after reads or after writes, nor the
+registers that a function shares with its caller.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from ptxwcet.support.records import dataclass
 
 _FAR = 40  # cycles: more than any entry of the table
 _SCOREBOARDS = 6
-_STALL_0 = 4  # cycles at least, behind MEMBAR and ERRBAR: with fewer, all its code were wrong
+_STALL_0 = 4  # least cycles after MEMBAR and ERRBAR: with fewer, all its code would be wrong
 _MOST_TOLD = 8
 
 
 class Read(NamedTuple):
-    """A read of what ``producer`` wrote: how many cycles after it, None where nothing waits.
+    """A read of a result of ``producer``: the cycles after it, None if the read does not wait.
 
-    ``reader`` is the number of the instruction, ``role`` what it reads the register as.
+    ``reader`` is the number of the instruction, ``role`` its use of the register.
     """
 
     reader: int
@@ -47,7 +47,7 @@ class Read(NamedTuple):
 
 
 def hazards_of(kernel: Kernel, architecture: int) -> tuple[Diagnostic, ...]:
-    """Warnings (PW126) about the first reads that are too early. Cost: about linear."""
+    """Returns warnings (PW126) about the first reads that are too early. Cost: about linear."""
     told = []
     for read in reads_of(kernel, architecture):
         if read.cycles is not None:
@@ -64,12 +64,12 @@ def _told(kernel: Kernel, read: Read) -> Diagnostic:
     assert kernel.code is not None
     instruction = kernel.instructions[read.reader]
     address = kernel.code.encoded[read.reader].address
-    why = "and waits for no scoreboard of what writes it"
+    reason = "and waits for no scoreboard of what writes it"
     if read.cycles is not None:
-        why = f"{read.cycles} cycles after the {read.producer} instruction that writes it"
+        reason = f"{read.cycles} cycles after the {read.producer} instruction that writes it"
     return Diagnostic(
         "PW126",
-        f"{instruction.mnemonic} at {address:#06x} reads {read.register} too early, {why}",
+        f"{instruction.mnemonic} at {address:#06x} reads {read.register} too early, {reason}",
         instruction.span,
         help="the vendor's compiler leaves no such code: was the file changed?",
         severity=Severity.WARNING,
@@ -77,12 +77,12 @@ def _told(kernel: Kernel, read: Read) -> Diagnostic:
 
 
 def reads_of(kernel: Kernel, architecture: int) -> Iterator[Read]:
-    """The reads of what has been written a short while before, or for which nothing waits."""
+    """Yields the reads of recently written registers, and those that wait for nothing."""
     assert kernel.code is not None
     cfg = build_cfg(kernel, with_aborts=True)
     facts = [
-        _facts(one, encoded, architecture)
-        for one, encoded in zip(kernel.instructions, kernel.code.encoded, strict=True)
+        _facts(i, encoded, architecture)
+        for i, encoded in zip(kernel.instructions, kernel.code.encoded, strict=True)
     ]
     entry = _entries(cfg, facts)
     for block in cfg.reverse_postorder:
@@ -91,26 +91,27 @@ def reads_of(kernel: Kernel, architecture: int) -> Iterator[Read]:
 
 
 class _Facts(NamedTuple):
-    """Of an instruction: what it reads and as what, what it writes, and what decides when."""
+    """The properties of an instruction: its reads with roles, its writes, and their timing."""
 
     reads: tuple[tuple[str, str], ...]
     writes: tuple[tuple[str, str], ...]
     is_fixed: bool
-    guard: str  # as ``!P0``; empty: nothing keeps it from writing
+    guard: str  # as ``!P0``; empty: it always writes
     unit: str  # instructions of one unit return in order
     encoded: Encoded
-    most_left: tuple[int, int] | None  # DEPBAR.LE: a scoreboard, and how many may be left
+    # DEPBAR.LE: a scoreboard, and how many instructions may still hold it
+    most_left: tuple[int, int] | None
     forgets: bool
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What is not there yet: when each register is written, which scoreboards say so.
+    """The pending writes: when each register is written, which scoreboards report it.
 
     ``fixed`` has the cycles since the producers of a register were issued, ``held`` for each
-    scoreboard its registers and how often it was taken since, ``owed`` for each unit the registers
-    whose scoreboard a later instruction of the unit takes. ``under`` has the guard of all that
-    writes a register that is not there yet, empty if there is none or they are several.
+    scoreboard its registers and the number of its later uses, ``owed`` for each unit the registers
+    whose scoreboard a later instruction of the unit takes. ``under`` has the guard of all pending
+    writers of a register, empty if there is none or there are several.
     """
 
     fixed: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -121,7 +122,7 @@ class _State:
     under: dict[str, str] = field(default_factory=dict)
 
     def copy(self) -> _State:
-        """A state that changes apart."""
+        """Returns a state that changes independently."""
         return _State(
             {register: dict(since) for register, since in self.fixed.items()},
             tuple(map(dict, self.held)),
@@ -130,7 +131,7 @@ class _State:
         )
 
     def join(self, other: _State) -> bool:
-        """Takes in what may be so as well; whether that is anything new."""
+        """Joins another state into this one; returns whether this one changes."""
         changed = False
         pairs = [(self.fixed.setdefault(name, {}), since) for name, since in other.fixed.items()]
         for mine, theirs in (*pairs, *zip(self.held, other.held, strict=True)):
@@ -147,16 +148,16 @@ class _State:
         return changed
 
     def is_pending(self, register: str) -> bool:
-        """Whether a register is not there yet, for all that is known."""
+        """Returns whether a register may not be ready yet."""
         return register in self.fixed or self.is_unheard(register)
 
     def is_unheard(self, register: str) -> bool:
-        """Whether no scoreboard has said yet that a register is there, and one does."""
+        """Returns whether a register waits for a scoreboard that has not been released yet."""
         is_held = any(register in held for held in self.held)
         return is_held or any(register in owed for owed in self.owed.values())
 
     def forget(self, register: str) -> None:
-        """A register is written by another instruction."""
+        """Records that another instruction writes a register."""
         self.fixed.pop(register, None)
         for registers in self.held:
             registers.pop(register, None)
@@ -165,7 +166,7 @@ class _State:
 
 
 def _entries(cfg: ControlFlowGraph, facts: list[_Facts]) -> dict[BlockId, _State]:
-    """What is not there yet at the start of each block, on any path."""
+    """Returns the pending writes at the start of each block, on any path."""
     entry = {block: _State() for block in cfg.reverse_postorder}
     pending = dict.fromkeys(cfg.reverse_postorder)
     while pending:
@@ -183,23 +184,23 @@ def _entries(cfg: ControlFlowGraph, facts: list[_Facts]) -> dict[BlockId, _State
 def _block(
     cfg: ControlFlowGraph, block: BlockId, facts: list[_Facts], state: _State
 ) -> Iterator[Read]:
-    """The reads of a block; the state becomes that at its end."""
+    """Yields the reads of a block; the state becomes that at its end."""
     clock = 0
     for since in state.fixed.values():
         for producer, cycles in since.items():
             since[producer] = -cycles  # when it was issued, by the clock of the block
     for index in range(cfg.blocks[block].start, cfg.blocks[block].end):
-        one = facts[index]
-        for board in one.encoded.waits:
+        own = facts[index]
+        for board in own.encoded.waits:
             state.held[board].clear()
-        if one.most_left is not None:
-            board, left = one.most_left
+        if own.most_left is not None:
+            board, left = own.most_left
             late = [name for name, later in state.held[board].items() if later >= left]
             for name in late:
                 del state.held[board][name]
-        yield from _reads(index, one, state, clock)
-        _write(one, state, clock)
-        clock += one.encoded.stall or _STALL_0
+        yield from _reads(index, own, state, clock)
+        _write(own, state, clock)
+        clock += own.encoded.stall or _STALL_0
     for register, since in list(state.fixed.items()):
         recent = {name: clock - at for name, at in since.items() if clock - at < _FAR}
         if recent:
@@ -210,9 +211,9 @@ def _block(
         del state.under[register]
 
 
-def _reads(index: int, one: _Facts, state: _State, clock: int) -> Iterator[Read]:
-    opposite = one.guard.removeprefix("!") if one.guard[:1] == "!" else f"!{one.guard}"
-    for register, reader in one.reads:
+def _reads(index: int, own: _Facts, state: _State, clock: int) -> Iterator[Read]:
+    opposite = own.guard.removeprefix("!") if own.guard[:1] == "!" else f"!{own.guard}"
+    for register, reader in own.reads:
         if register[0] != "U" and state.under.get(register) == opposite:
             continue  # no thread executes both
         for producer, at in state.fixed.get(register, {}).items():
@@ -221,52 +222,52 @@ def _reads(index: int, one: _Facts, state: _State, clock: int) -> Iterator[Read]
             yield Read(index, register, "variable", reader, None)
 
 
-def _write(one: _Facts, state: _State, clock: int) -> None:
-    if one.forgets:
+def _write(own: _Facts, state: _State, clock: int) -> None:
+    if own.forgets:
         state.fixed.clear()
         state.owed.clear()
         state.under.clear()
         for held in state.held:
             held.clear()
-    for register, _ in one.writes:
-        if not one.guard:
+    for register, _ in own.writes:
+        if not own.guard:
             state.forget(register)
         is_first = not state.is_pending(register)
-        is_alike = is_first or state.under.get(register) == one.guard
-        state.under[register] = one.guard if is_alike else ""
-    board = one.encoded.on_write
+        is_alike = is_first or state.under.get(register) == own.guard
+        state.under[register] = own.guard if is_alike else ""
+    board = own.encoded.on_write
     if board is not None:
         held = state.held[board]
         for register in held:
             held[register] = min(held[register] + 1, _FAR - 1)
-        for register in state.owed.pop(one.unit, ()):
+        for register in state.owed.pop(own.unit, ()):
             held[register] = 0
-    for register, producer in one.writes:
-        if one.is_fixed:
+    for register, producer in own.writes:
+        if own.is_fixed:
             state.fixed.setdefault(register, {})[producer] = clock
-        elif one.unit in _ATOMICS and register[0] == "P" and one.encoded.on_read is not None:
-            state.held[one.encoded.on_read][register] = 0  # known when the operands are read
+        elif own.unit in _ATOMICS and register[0] == "P" and own.encoded.on_read is not None:
+            state.held[own.encoded.on_read][register] = 0  # known when the operands are read
         elif board is None:
-            state.owed.setdefault(one.unit, set()).add(register)
+            state.owed.setdefault(own.unit, set()).add(register)
         else:
             state.held[board][register] = 0
-    for predicate in (register for register, _ in one.writes if register[0] == "P"):
+    for predicate in (register for register, _ in own.writes if register[0] == "P"):
         for register, guard in state.under.items():
             if guard.removeprefix("!") == predicate:
-                state.under[register] = ""  # of what the predicate was before
+                state.under[register] = ""  # of the predicate's earlier value
 
 
-# --- what an instruction reads and writes ---------------------------------------------------------
+# --- reads and writes of an instruction -----------------------------------------------------------
 
 
 def _facts(instruction: Instruction, encoded: Encoded, architecture: int) -> _Facts:
     assert instruction.opcode is not None
     name, words = instruction.opcode.name, instruction.mnemonic.split(".")[1:]
-    row, guard = ROWS[name], instruction.guard
-    first = _FIXED_FROM.get(row.pipe, 0)
+    own, guard = ROWS[name], instruction.guard
+    first = _FIXED_FROM.get(own.pipe, 0)
     return _Facts(
-        () if instruction.callee is not None else tuple(_read(instruction, row, words)),
-        tuple(_written(instruction, row, words)),
+        () if instruction.callee is not None else tuple(_read(instruction, own, words)),
+        tuple(_written(instruction, own, words)),
         architecture >= first and encoded.on_write is None,
         "" if guard is None else f"{'!' * guard.negated}{guard.register}",
         _UNITS.get(name, name),
@@ -283,7 +284,7 @@ _FIXED_FROM = {
     Pipe.MATRIX: 80,
 }
 _ATOMICS = ("ATOM", "ATOMG")
-# what returns in order: each opcode for itself, but for those that share a unit
+# units that return in order: each opcode on its own, except those that share a unit
 _UNITS = {
     **dict.fromkeys(("LDS", "LDSM", "ATOMS", "STS", "STSM", "SHFL"), "memory of the block"),
     **dict.fromkeys(("MUFU", "POPC", "FLO", "BREV", "F2F", "F2I", "I2F", "FRND"), "functions"),
@@ -295,46 +296,46 @@ _LARGE = (("HMMA", "16816"), ("IMMA", "16832"))
 
 
 def _left(instruction: Instruction) -> tuple[int, int] | None:
-    """``DEPBAR.LE SB0, 0x1``: a scoreboard, and how many instructions may still hold it."""
+    """Returns the scoreboard of ``DEPBAR.LE SB0, 0x1``, and how many may still hold it."""
     match instruction.operands if instruction.mnemonic == "DEPBAR.LE" else ():
         case (Register(board), Immediate(count)):
             return int(board.removeprefix("SB")), int(count)
     return None
 
 
-def _read(instruction: Instruction, row: Row, words: list[str]) -> Iterator[tuple[str, str]]:
+def _read(instruction: Instruction, entry: Row, words: list[str]) -> Iterator[tuple[str, str]]:
     guard = instruction.guard
     if guard is not None:
         yield guard.register, "guard"
-    is_wide = row.opcode.name == "IMAD" and ("WIDE" in words or "HI" in words)
+    is_wide = entry.opcode.name == "IMAD" and ("WIDE" in words or "HI" in words)
     wide = dict(_wide(instruction)) if is_wide else {}
-    late = row.pipe in (Pipe.ADDRESS, Pipe.VARIABLE, Pipe.CONTROL)
+    late = entry.pipe in (Pipe.ADDRESS, Pipe.VARIABLE, Pipe.CONTROL)
     for register in instruction.reads:
         if register[0] == "B" or (guard is not None and register == guard.register):
-            continue  # there is no row for what holds threads that wait for each other
-        if register[0] == "P" and (late or row.opcode.name in ("VOTE", "VOTEU")):
+            continue  # There is no row for registers of convergence barriers.
+        if register[0] == "P" and (late or entry.opcode.name in ("VOTE", "VOTEU")):
             yield register, "guard"
         else:
-            yield register, wide.get(register, row.pipe.value)
+            yield register, wide.get(register, entry.pipe.value)
 
 
 def _wide(instruction: Instruction) -> Iterator[tuple[str, str]]:
-    """IMAD.WIDE and IMAD.HI read their factors earlier than the high half of what they add."""
-    sources = [one for one in instruction.operands[1:] if not _is_predicate(one)]
+    """Yields IMAD.WIDE's and IMAD.HI's factors, read earlier than the addend's high half."""
+    sources = [operand for operand in instruction.operands[1:] if not _is_predicate(operand)]
     for register in _registers(sources[2:3])[1:]:
         yield register, "high"
     for register in _registers(sources[:2]):
         yield register, "factor"
 
 
-def _written(instruction: Instruction, row: Row, words: list[str]) -> Iterator[tuple[str, str]]:
-    producer = row.pipe.value
-    if row.pipe is Pipe.HALF and "MMA" in words:
+def _written(instruction: Instruction, entry: Row, words: list[str]) -> Iterator[tuple[str, str]]:
+    producer = entry.pipe.value
+    if entry.pipe is Pipe.HALF and "MMA" in words:
         producer = "half_mma"
-    elif row.pipe is Pipe.MATRIX and (row.opcode.name, words[0]) not in _LARGE:
+    elif entry.pipe is Pipe.MATRIX and (entry.opcode.name, words[0]) not in _LARGE:
         producer = "small_matrix"
     written = [register for register in instruction.writes if register[0] != "B"]
-    if row.pipe is Pipe.FMA and "WIDE" in words:
+    if entry.pipe is Pipe.FMA and "WIDE" in words:
         pair = _registers(instruction.operands[:1])
         for register in written:
             half = "wide_low" if register == pair[0] else "wide_high"
@@ -350,4 +351,4 @@ def _is_predicate(operand: Operand) -> bool:
 
 
 def _registers(operands: Iterable[Operand]) -> list[str]:
-    return [leaf.name for one in operands for leaf in leaves(one) if isinstance(leaf, Register)]
+    return [leaf.name for o in operands for leaf in leaves(o) if isinstance(leaf, Register)]

@@ -1,11 +1,11 @@
-"""Fixed latencies: cycles from an instruction's issue to that of a reader of its result.
+"""Lists fixed latencies: cycles from an instruction's issue to that of a reader of its result.
 
-They are the least that the vendor's compiler leaves (ptxas 13.0, 2,400 random kernels an
-architecture): a shorter one would be a wrong program, so the hardware needs no more. Those of
-integers, floats, halves and predicates are the tables that NVIDIA gave to Mesa for NAK
-(``sm75_instr_latencies.rs``, ``sm80_instr_latencies.rs``, MIT); what those tables leave open, some
-readers of sm_75 and fp64 of sm_90, is the least that was seen in the corpus, which proves nothing
-there; 10 for fp64 is also what ptxas leaves in chains (``tests/corpus/test_vendor_latencies.py``).
+They are the least in the output of the vendor's compiler (ptxas 13.0, 2,400 random kernels per
+architecture): a shorter one would be a wrong program, so the hardware needs no more. The latencies
+of integers, floats, halves and predicates are the tables that NVIDIA gave to Mesa for NAK
+(``sm75_instr_latencies.rs``, ``sm80_instr_latencies.rs``, MIT); entries missing there, some readers
+of sm_75 and fp64 of sm_90, are the least in the corpus, which proves nothing; 10 for fp64 also
+occurs in chains of ptxas (``tests/corpus/test_vendor_latencies.py``).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _READERS = ("alu", "fma", "factor", "high", "half", "fp64", "matrix", "variable", "address")
-# A row for each producer; 0: not known, not checked. Readers as above: the pipe, a factor of
-# IMAD.WIDE, the high half of what it adds, and what reads by way of a scoreboard.
+# A row for each producer; 0: unknown, not checked. Readers as above: the pipe, a factor of
+# IMAD.WIDE, the high half of its addend, and readers through a scoreboard.
 _AMPERE = {
     "alu": (4, 5, 5, 3, 5, 6, 7, 4, 5),
     "fma": (5, 4, 4, 2, 5, 6, 7, 4, 5),
@@ -58,9 +58,9 @@ _UNIFORM_PREDICATE = {"alu": 6, "uniform": 4, "guard": 9}
 
 
 def least_cycles(architecture: int, register: str, producer: str, reader: str) -> int | None:
-    """Cycles that a reader of a register stays behind its producer, None where that is not known.
+    """Returns the least cycles from a producer to a reader of a register, None if unknown.
 
-    Producers and readers are called as in :mod:`ptxwcet.sass.hazards`.
+    Producers and readers are named as in :mod:`ptxwcet.sass.hazards`.
     """
     if register[0] == "P":
         return _of_predicate(architecture, producer, reader)

@@ -1,6 +1,6 @@
-"""The text of machine code that all else is read from: a line an instruction.
+"""Parses the text of machine code that all later stages read: a line per instruction.
 
-``reading`` writes it; it can be kept and read where there is no disassembler::
+``reading`` writes it; it can be kept and read without a disassembler::
 
     .target sm_86
     .disassembler 13.5.37
@@ -11,8 +11,8 @@
     //## File ".nv_debug_ptx_txt", line 23     (of the PTX below)
     /*0000*/ @P0 IADD3 R2, R2, 0x20, RZ ; /* 000fe20007ffe0ff0000002002027810 */
     .L_x_1:
-    .names .section ...             (debug information, for the names of parameters alone)
-    .ptx 23 add.s32 %r2, %r2, 32;   (what the compiler kept of the PTX, for people: not analysed)
+    .names .section ...             (debug information, for the names of parameters only)
+    .ptx 23 add.s32 %r2, %r2, 32;   (the PTX that the compiler kept, for people: not analysed)
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import SourceFile, Span
 
 Places = tuple[tuple[str, int], ...]
-"""Files and lines of CUDA, that of the instruction first and then what inlined it."""
+"""The files and lines of CUDA, first the instruction's and then those that inlined it."""
 
 _INSTRUCTION = re.compile(
     r"/\*([0-9a-f]{4,16})\*/ ((?:@(!?U?P[0-9T]) +)?([\w.]+) *(.*?) ;) /\* ([0-9a-f]{32}) \*/"
 )
 _LABEL = re.compile(r"([\w.$]+):")
 LINE = re.compile(r'//## File "([^"]*)", line (\d{1,9})(?: inlined at "[^"]*", line \d+)?')
-"""Where code is from, as the disassembler says it; what is inlined is on the lines that follow."""
+"""The origin of code in the disassembler's form; inlined places are on the lines that follow."""
 
 _DIRECTIVE = re.compile(r"\.(\w+) (\S.*)")
 _NUMBER = r"(?:0x[0-9a-f]{1,16}|0|[1-9]\d{0,15})"
@@ -44,7 +44,7 @@ _VARIABLE = re.compile(
     r"(const|global) ([\w$.@]+) 0x([0-9a-f]{1,16}) (\d{1,20})(?: ((?:[0-9a-f]{2})+))?"
 )
 PERFORMANCE = ("reqntid", "maxntid", "reqnctapercluster")
-"""Directives that PTX has, too, of three numbers."""
+"""The directives of three numbers that PTX has, too."""
 
 _FEWEST = {"parameter": 2, "branches": 2, **dict.fromkeys(PERFORMANCE, 3)}
 _PTX_LINE = re.compile(r"(\d{1,9}) (\S.*)")
@@ -69,7 +69,7 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ListedSection:
-    """What is said of the code of a kernel, and its ``functions``, itself among them."""
+    """The information on the code of a kernel, and its ``functions``, itself among them."""
 
     name: str
     numbers: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)
@@ -77,17 +77,17 @@ class ListedSection:
     functions: list[ListedFunction] = field(default_factory=list)
 
     def number(self, keyword: str) -> int:
-        """What a directive says that has one number, 0 where it is missing."""
+        """Returns the value of a directive with a single number, 0 where it is missing."""
         return self.numbers.get(keyword, [(0,)])[0][0]
 
     def branches(self) -> Mapping[int, tuple[int, ...]]:
-        """Where indexed branches lead to, by their addresses."""
-        return {row[0]: row[1:] for row in self.numbers.get("branches", ())}
+        """Returns the targets of indexed branches, by their addresses."""
+        return {numbers[0]: numbers[1:] for numbers in self.numbers.get("branches", ())}
 
 
 @dataclass(frozen=True, slots=True)
 class ListedFunction:
-    """A kernel or function under its ``names``, and where it begins in the text."""
+    """A kernel or function under its ``names``, and its beginning in the text."""
 
     names: list[str]
     is_kernel: bool
@@ -117,7 +117,7 @@ class Listing:
 
 
 def parse_listing(source: SourceFile) -> Listing:
-    """Raises PtxwcetError (PW123) for a text that is none. Cost: linear."""
+    """Parses a listing. Raises PtxwcetError (PW123) for another text. Cost: linear."""
     return _Parser(source).listing()
 
 
@@ -148,19 +148,19 @@ class _Parser:
         raise PtxwcetError(Diagnostic("PW123", message, span, help="give the cubin itself"))
 
     def line(self, text: str, offset: int) -> None:
-        if found := _INSTRUCTION.fullmatch(text):
-            self.instruction(found, offset)
-        elif found := LINE.fullmatch(text):
-            if found[1] == PTX:
-                self.ptx_line = int(found[2])
+        if match := _INSTRUCTION.fullmatch(text):
+            self.instruction(match, offset)
+        elif match := LINE.fullmatch(text):
+            if match[1] == PTX:
+                self.ptx_line = int(match[2])
             else:
-                self.pending.append((found[1], int(found[2])))
-        elif found := _DIRECTIVE.fullmatch(text):
-            self.directive(found[1], found[2], offset)
-        elif found := _LABEL.fullmatch(text):
+                self.pending.append((match[1], int(match[2])))
+        elif match := _DIRECTIVE.fullmatch(text):
+            self.directive(match[1], match[2], offset)
+        elif match := _LABEL.fullmatch(text):
             section = self.section(offset)
             lines = section.functions[-1].lines if section.functions else []
-            section.labels[found[1]] = lines[-1].address + 16 if lines else 0
+            section.labels[match[1]] = lines[-1].address + 16 if lines else 0
         elif text:
             self.refuse(offset, "a line is not understood")
 
@@ -172,12 +172,12 @@ class _Parser:
     def directive(self, keyword: str, value: str, offset: int) -> None:
         if keyword == "target" and re.fullmatch(r"sm_\d{1,4}", value):
             self.architecture = int(value.removeprefix("sm_"))
-        elif keyword == "variable" and (found := _VARIABLE.fullmatch(value)):
-            data = bytes.fromhex(found[5] or "")
-            offset, size = int(found[3], 16), int(found[4])
-            self.variables.append(ListedVariable(found[1], found[2], offset, size, data))
-        elif keyword == "ptx" and (found := _PTX_LINE.fullmatch(value)):
-            self.ptx[int(found[1])] = found[2]
+        elif keyword == "variable" and (match := _VARIABLE.fullmatch(value)):
+            data = bytes.fromhex(match[5] or "")
+            offset, size = int(match[3], 16), int(match[4])
+            self.variables.append(ListedVariable(match[1], match[2], offset, size, data))
+        elif keyword == "ptx" and (match := _PTX_LINE.fullmatch(value)):
+            self.ptx[int(match[1])] = match[2]
         elif keyword == "section":
             self.sections.append(ListedSection(value))
             self.places, self.pending, self.ptx_line = (), [], 0
@@ -190,28 +190,28 @@ class _Parser:
         elif keyword not in ("disassembler", "names"):
             if not _NUMBERS.fullmatch(value):
                 self.refuse(offset, "a directive is not understood")
-            numbers = tuple(int(one, 0) for one in value.split())
+            numbers = tuple(int(n, 0) for n in value.split())
             if len(numbers) < _FEWEST.get(keyword, 1):
                 self.refuse(offset, "a directive is not whole")
             self.section(offset).numbers.setdefault(keyword, []).append(numbers)
 
-    def instruction(self, found: re.Match[str], offset: int) -> None:
+    def instruction(self, match: re.Match[str], offset: int) -> None:
         section = self.section(offset)
         if not section.functions:
             self.refuse(offset, "an instruction stands in no function")
         if self.pending:
             self.places, self.pending = tuple(self.pending), []
-        address, (start, end) = int(found[1], 16), found.span(2)
+        address, (start, end) = int(match[1], 16), match.span(2)
         lines = section.functions[-1].lines
         if lines and lines[-1].address + 16 != address:
             self.refuse(offset, "an instruction is missing")
         lines.append(
             Line(
                 address,
-                found[3] or "",
-                found[4],
-                found[5],
-                int(found[6], 16),
+                match[3] or "",
+                match[4],
+                match[5],
+                int(match[6], 16),
                 offset + start,
                 offset + end,
                 self.places,

@@ -1,13 +1,13 @@
-"""From a listing of machine code to a module of the IR: its graph, its registers, its timing bits.
+"""Lowers a listing of machine code to a module of the IR: its graph, registers and timing bits.
 
 An instruction is an :class:`~ptxwcet.ir.kernel.Instruction` whose row is of
-:mod:`ptxwcet.sass.opcodes`; what its word says of waiting is in ``Kernel.code``. A kernel with an
-opcode, a modifier, an operand or a transfer of control that is not known is an ``UnreadKernel``:
-whoever asks for anything of it gets the refusal (PW125), which names the address.
+:mod:`ptxwcet.sass.opcodes`; the waiting encoded in its word is in ``Kernel.code``. A kernel with an
+unknown opcode, modifier, operand or transfer of control is an ``UnreadKernel``: any use of it
+reports the refusal (PW125) with the address.
 
-CALL.REL saves nothing: its function returns where a register says. It is a call of the IR where
-a register holds the address of the next instruction, which is taken for that register, and a branch
-where it leads to a label of its own function.
+CALL.REL saves nothing: its function returns to the address in a register. It is a call of the IR
+where a register holds the address of the next instruction, which is taken for that register, and a
+branch where its target is a label of its own function.
 """
 
 from __future__ import annotations
@@ -68,24 +68,24 @@ _INDEXED = re.compile(r"(U?R\d+)(?:\.reuse)? (-?0x[0-9a-f]+)")
 _RETURN = re.compile(r"(R\d+) (?:`\([\w.$@]+\)|0x0)")
 _NAMED = re.compile(r"`\(([\w.$@]+)\)")
 _FEW = 6
-_NEVER = ("!PT", "!UPT")  # guards of what no thread executes
+_NEVER = ("!PT", "!UPT")  # guards that hold for no thread
 
 
 def read_program(main: SourceFile, *linked: SourceFile) -> Module:
-    """The module of a listing. Raises PtxwcetError: PW123 (no listing), PW125.
+    """Returns the module of a listing. Raises PtxwcetError: PW123 (not a listing), PW125.
 
-    Its warnings are reads that machine code does not wait for (PW126). Cost: about linear.
+    Its warnings are reads for which machine code does not wait (PW126). Cost: about linear.
     """
     listing = parse_listing(main)
     if linked:
         message = "machine code is linked: nothing is linked with it here"
         raise PtxwcetError(Diagnostic("PW125", message, help="give the cubin without --link"))
     require_architecture(main.name, listing.architecture)
-    names = [name for one in listing.sections for part in one.functions for name in part.names]
+    names = [name for s in listing.sections for part in s.functions for name in part.names]
     module = _Module(listing, readable_names(names))
     kernels = [kernel for section in listing.sections for kernel in module.kernels(section)]
-    whole = [one for one in kernels if not isinstance(one, UnreadKernel)]
-    warnings = [found for one in whole for found in hazards_of(one, listing.architecture)]
+    whole = [kernel for kernel in kernels if not isinstance(kernel, UnreadKernel)]
+    warnings = [hazard for kernel in whole for hazard in hazards_of(kernel, listing.architecture)]
     return Module(
         main,
         (*module.variables, *kernels),
@@ -97,8 +97,8 @@ def read_program(main: SourceFile, *linked: SourceFile) -> Module:
 def unread(
     name: str, readable: str, span: Span, error: Exception, *, is_entry: bool
 ) -> UnreadKernel:
-    """A kernel or function whose code cannot be read. What is no PtxwcetError is a bug of ours, or
-    nonsense of the disassembler's (PW901): it costs this kernel only.
+    """Returns a kernel or function with unreadable code. An exception other than PtxwcetError is a
+    bug of the tool, or wrong output of the disassembler (PW901): it costs only this kernel.
     """
     if isinstance(error, PtxwcetError):
         failure = error.diagnostics[0]
@@ -119,16 +119,16 @@ class _Module:
         self.origins: dict[Places, Origin] = {}
         parts = [part for section in listing.sections for part in section.functions]
         self.functions = {name: part for part in parts for name in part.names}
-        # a name that is taken names no variable: nothing is known of that one's bytes
-        taken = {name for one in listing.sections for name in _own_names(one)}
-        named = [one for one in listing.variables if one.name not in taken]
-        self.variables = [_variable(one) for one in named]
+        # A taken name identifies no variable: the bytes of that one are unknown.
+        taken = {name for s in listing.sections for name in _own_names(s)}
+        named = [v for v in listing.variables if v.name not in taken]
+        self.variables = [_variable(v) for v in named]
         self.constants_at = tuple(
-            (one.offset, one.offset + one.size, one.name) for one in named if one.space == "const"
+            (v.offset, v.offset + v.size, v.name) for v in named if v.space == "const"
         )
 
     def kernels(self, section: ListedSection) -> Iterable[Kernel]:
-        """The kernel of a section, and its functions."""
+        """Yields the kernel of a section, and its functions."""
         for number, part in enumerate(section.functions):
             end = part.lines[-1].end if part.lines else part.start + 1
             span = Span(self.source, part.start, end)
@@ -139,7 +139,7 @@ class _Module:
                 yield unread(name, readable, span, error, is_entry=part.is_kernel)
 
     def origin(self, places: Places) -> Origin:
-        """The line of CUDA, with what inlined it."""
+        """Returns the origin with the line of CUDA, and the lines that inlined it."""
         if places not in self.origins:
             location = None
             for path, line in reversed(places):
@@ -154,12 +154,12 @@ class _Lowered(NamedTuple):
 
 
 class _Function:
-    """One kernel or function under way."""
+    """The lowering of one kernel or function."""
 
     def __init__(self, module: _Module, section: ListedSection, number: int, span: Span) -> None:
         self.module, self.section, self.span = module, section, span
         self.part = section.functions[number]
-        self.entries = {name: one for one in section.functions for name in one.names}
+        self.entries = {name: function for function in section.functions for name in function.names}
         self.lines = _without_padding(self.part.lines, section.labels)
         self.first = self.part.lines[0].address if self.part.lines else 0
         self.end = self.first + _STEP * len(self.lines)
@@ -173,22 +173,22 @@ class _Function:
         self.label_of = {index: label for label, index in reversed(self.labels.items())}
 
     def kernel(self) -> Kernel:
-        """Raises PtxwcetError (PW125)."""
+        """Returns the kernel. Raises PtxwcetError (PW125)."""
         if not self.lines:
             self.refuse(None, "a function without instructions")
         if unresolved := self.section.numbers.get("relocations"):
             self.refuse_relocation(unresolved[0][0])
         self.require_rows()
-        found = [self.lower(line) for line in self.lines]
+        code = [self.lower(line) for line in self.lines]
         section, name = self.section, self.part.names[0]
-        tables = dict(one.table for one in found if one.table is not None)
+        tables = dict(c.table for c in code if c.table is not None)
         ordered = sorted(self.labels.items(), key=lambda item: item[1])
         is_kernel = self.part.is_kernel
         return Kernel(
             name=name,
             is_entry=is_kernel,
             parameters=_parameters(section) if is_kernel else (),
-            instructions=tuple(one.instruction for one in found),
+            instructions=tuple(c.instruction for c in code),
             labels=dict(ordered),
             registers=self.registers,
             branch_tables=tables,
@@ -228,7 +228,7 @@ class _Function:
         )
 
     def refuse_relocation(self, address: int) -> NoReturn:
-        """Refuses code that whoever loads the file completes with what is not in it."""
+        """Refuses code that the loader completes with a value from outside of the file."""
         line = next((line for line in self.lines if line.address == address), None)
         name = _NAMED.search(line.operands) if line is not None else None
         if line is not None and name is not None and line.mnemonic.startswith("CALL"):
@@ -249,8 +249,8 @@ class _Function:
         """Refuses the first opcode or modifier without a row, and names all others."""
         unknown: dict[str, Line] = {}
         for line in self.lines:
-            row = _row(line)
-            if row is None or not row.modifiers.issuperset(line.mnemonic.split(".")[1:]):
+            entry = _row(line)
+            if entry is None or not entry.modifiers.issuperset(line.mnemonic.split(".")[1:]):
                 unknown.setdefault(line.mnemonic, line)
         if not unknown:
             return
@@ -260,40 +260,40 @@ class _Function:
             notes.append(f"and {len(others) - _FEW} more kinds")
         name, line = first
         words = name.split(".")[1:]
-        row = _row(line)
-        what = f"no row for {line.mnemonic}"
-        if row is not None:
-            what = f"{name} with .{next(one for one in words if one not in row.modifiers)}"
-        self.refuse(line, what, (f"so are {', '.join(notes)}",) if notes else ())
+        entry = _row(line)
+        why = f"no row for {line.mnemonic}"
+        if entry is not None:
+            why = f"{name} with .{next(w for w in words if w not in entry.modifiers)}"
+        self.refuse(line, why, (f"so are {', '.join(notes)}",) if notes else ())
 
     def lower(self, line: Line) -> _Lowered:
-        """The instruction, with the table that it branches by."""
-        row = _row(line)
-        assert row is not None
+        """Returns the instruction, with its branch table."""
+        entry = _row(line)
+        assert entry is not None
         if line.guard in _NEVER:
             return _Lowered(self.made(line, ROWS["NOP"], []))
         texts = split_operands(line.operands)
-        control = row.opcode.control
-        if row.opcode.name in ("BRX", "BRXU"):
-            return self.indexed(line, row)
+        control = entry.opcode.control
+        if entry.opcode.name in ("BRX", "BRXU"):
+            return self.indexed(line, entry)
         if control is ControlEffect.RETURN:
-            return self.returning(line, row)
+            return self.returning(line, entry)
         words = line.mnemonic.split(".")
         if control is ControlEffect.CALL:
-            return self.call(line, row, texts)
+            return self.call(line, entry, texts)
         if control is ControlEffect.BRANCH or "COLLECTIVE" in words:
-            return self.branch(line, row, texts)
-        row = _arriving(row, words)
-        return _Lowered(self.made(line, row, self.operands(line, row, texts)))
+            return self.branch(line, entry, texts)
+        entry = _arriving(entry, words)
+        return _Lowered(self.made(line, entry, self.operands(line, entry, texts)))
 
-    def operands(self, line: Line, row: Row, texts: list[str]) -> list[Operand]:
+    def operands(self, line: Line, entry: Row, texts: list[str]) -> list[Operand]:
         words = line.mnemonic.split(".")
         counts = register_counts(words[0], words[1:])
         if counts is None:
             self.refuse(line, f"how many registers {line.mnemonic} has")
-        written = _written(row.writes, texts)
+        written = _written(entry.writes, texts)
         wide, place, made = has_wide_addresses(words), 0, list[Operand]()
-        is_copy = words[0] == "LDGSTS"  # its first address is of shared memory
+        is_copy = words[0] == "LDGSTS"  # its first address is in shared memory
         masked = int(texts[-1], 0) if "PR" in texts and texts[-1].startswith("0x") else 0x7F
         for number, text in enumerate(texts):
             count = counts[min(place, len(counts) - 1)]
@@ -313,7 +313,7 @@ class _Function:
         return made + self.descriptor(line, words)
 
     def descriptor(self, line: Line, words: list[str]) -> list[Operand]:
-        """The uniform registers with the descriptor of memory, which sm_8x reads and does not show.
+        """Returns the uniform registers of a memory descriptor, which sm_8x reads without showing.
 
         Newer code shows them, as ``desc[UR4][R2.64]``.
         """
@@ -327,7 +327,7 @@ class _Function:
     def made(
         self,
         line: Line,
-        row: Row,
+        entry: Row,
         operands: list[Operand],
         targets: tuple[str, ...] = (),
         guard: Guard | None = None,
@@ -342,7 +342,7 @@ class _Function:
             place,
             guard=guard,
             targets=targets,
-            decoded=(row.opcode, min(_written(row.writes, texts), len(operands))),
+            decoded=(entry.opcode, min(_written(entry.writes, texts), len(operands))),
         )
         for name in (*instruction.reads, *instruction.writes):
             is_predicate_name = name[0] == "%" or name.lstrip("U")[0] == "P"
@@ -352,14 +352,14 @@ class _Function:
     # --- transfers of control --------------------------------------------------------------------
 
     def target(self, line: Line, label: str) -> str:
-        """A label of this function. Refuses one of another."""
+        """Returns a label of this function. Refuses other labels."""
         if label not in self.labels:
             self.refuse(line, f"{line.mnemonic} leads out of the function, to {label}")
         return label
 
-    def branch(self, line: Line, row: Row, texts: list[str]) -> _Lowered:
-        """A branch; more than a guard may decide whether it is taken: a predicate, convergence."""
-        operands = self.operands(line, row, texts)
+    def branch(self, line: Line, entry: Row, texts: list[str]) -> _Lowered:
+        """Lowers a branch, whose condition may include predicates or convergence."""
+        operands = self.operands(line, entry, texts)
         label = operands[-1] if operands else None
         if not isinstance(label, SymbolRef):
             self.refuse(line, f"{line.mnemonic} to {line.operands or 'nothing'}")
@@ -370,20 +370,20 @@ class _Function:
         waits = [word for word in ("DIV", "CONV", "ANY", "COLLECTIVE") if word in words]
         guard, added = None, list[Operand]()
         if named or waits:
-            # one pseudo predicate, that nothing writes, for all that decides
-            added = [Register(one.lstrip("!")) for one in guards]
+            # one pseudo predicate, which nothing writes, for the whole condition
+            added = [Register(g.lstrip("!")) for g in guards]
             guard = Guard("%" + "&".join((*guards, *named, *waits)), False)
         elif others and texts[:-1] != ["UPT"]:
             self.refuse(line, f"{line.mnemonic} {line.operands}")
-        row = row._replace(opcode=replace(row.opcode, control=ControlEffect.BRANCH))
+        entry = entry._replace(opcode=replace(entry.opcode, control=ControlEffect.BRANCH))
         target = self.target(line, label.name)
-        return _Lowered(self.made(line, row, [label, *others, *added], (target,), guard))
+        return _Lowered(self.made(line, entry, [label, *others, *added], (target,), guard))
 
-    def indexed(self, line: Line, row: Row) -> _Lowered:
-        """An indexed branch, whose targets the compiler lists in the file."""
+    def indexed(self, line: Line, entry: Row) -> _Lowered:
+        """Lowers an indexed branch, whose targets the compiler lists in the file."""
         targets = self.section.branches().get(line.address)
-        found = _INDEXED.fullmatch(line.operands)
-        if not targets or found is None:
+        match = _INDEXED.fullmatch(line.operands)
+        if not targets or match is None:
             self.refuse(line, f"{line.mnemonic} without a list of where it leads")
         names = []
         for address in targets:
@@ -391,43 +391,43 @@ class _Function:
                 self.refuse(line, f"{line.mnemonic} leads out of the function, to {address:#x}")
             names.append(self.label_at(address))
         table = f"targets_{line.address:#x}"
-        operands = [self.register(line, found[1]), SymbolRef(table)]
-        return _Lowered(self.made(line, row, operands, tuple(names)), (table, tuple(names)))
+        operands = [self.register(line, match[1]), SymbolRef(table)]
+        return _Lowered(self.made(line, entry, operands, tuple(names)), (table, tuple(names)))
 
     def places_reached(self) -> set[int]:
-        """The indices of instructions that another one than that before leads to."""
-        found = {
+        """Returns the indices of instructions that can be reached by a jump."""
+        reached = {
             self.labels[label]
             for line in self.lines
             for label in _NAMED.findall(line.operands)
             if label in self.labels and line.mnemonic != "BSSY"
         }
-        listed = (one for targets in self.section.branches().values() for one in targets)
-        return found | {(one - self.first) // _STEP for one in listed}
+        listed = (address for targets in self.section.branches().values() for address in targets)
+        return reached | {(address - self.first) // _STEP for address in listed}
 
     def label_at(self, address: int) -> str:
-        """The first label of an address, made where there is none."""
+        """Returns the first label of an address, made if there is none."""
         index = (address - self.first) // _STEP
         if index not in self.label_of:
             self.label_of[index] = f"at_{address:#x}"
             self.labels[self.label_of[index]] = index
         return self.label_of[index]
 
-    def returning(self, line: Line, row: Row) -> _Lowered:
-        found = _RETURN.fullmatch(line.operands)
-        if self.part.is_kernel or found is None:
+    def returning(self, line: Line, entry: Row) -> _Lowered:
+        match = _RETURN.fullmatch(line.operands)
+        if self.part.is_kernel or match is None:
             self.refuse(line, f"{line.mnemonic} {line.operands} in a kernel")
-        return _Lowered(self.made(line, row, [self.register(line, found[1])]))
+        return _Lowered(self.made(line, entry, [self.register(line, match[1])]))
 
     def register(self, line: Line, text: str) -> Operand:
-        """The two registers that hold where a transfer of control leads."""
+        """Returns the two registers with the target of a transfer of control."""
         try:
             return operand_of(text, 2, written=False)
         except UnknownOperandError as error:
             self.refuse(line, f"{line.mnemonic} with the operand {error}")
 
-    def call(self, line: Line, row: Row, texts: list[str]) -> _Lowered:
-        operands = [] if _RETURN.fullmatch(line.operands) else self.operands(line, row, texts)
+    def call(self, line: Line, entry: Row, texts: list[str]) -> _Lowered:
+        operands = [] if _RETURN.fullmatch(line.operands) else self.operands(line, entry, texts)
         if len(operands) != 1 or not isinstance(operands[0], SymbolRef):
             self.refuse(
                 line,
@@ -437,7 +437,7 @@ class _Function:
             )
         name = operands[0].name
         if name in self.labels:
-            return self.branch(line, row, texts)
+            return self.branch(line, entry, texts)
         is_absolute = "ABS" in line.mnemonic.split(".")
         callee = (self.module.functions if is_absolute else self.entries).get(name)
         if callee is None:
@@ -445,33 +445,33 @@ class _Function:
         following = f"{line.address + _STEP:#x}"
         words = (f"lo@{following}", f"hi@{following}") if is_absolute else (following,)
         held = [self.has_next(line, word) or "" for word in words]
-        numbers = [int(one[1:]) for one in held if one[1:].isdigit()]
+        numbers = [int(h[1:]) for h in held if h[1:].isdigit()]
         if len(numbers) != len(words) or numbers[-1] - numbers[0] != len(words) - 1:
             self.refuse(line, f"{line.mnemonic} that may not return to the next instruction")
-        made = self.made(line, row, [Register(one) for one in held])
+        made = self.made(line, entry, [Register(r) for r in held])
         form = replace(made.form, callee_slot=len(made.names))
         return _Lowered(made._replace(form=form, names=(*made.names, callee.names[0])))
 
     def has_next(self, line: Line, wanted: str) -> str | None:
-        """The register that holds the address of the next instruction at a call, if one does.
+        """Returns the register that holds the address of the next instruction at a call, if any.
 
-        It is ``wanted`` as an operand, moved there since the last place that something leads to,
-        and not overwritten.
+        It holds the operand ``wanted``, moved there since the last place that is a target, and not
+        overwritten.
         """
         overwritten = set[str]()
         index = (line.address - self.first) // _STEP
         while index > 0 and index not in self.reached:
             index -= 1
             before = self.lines[index]
-            row = _row(before)
-            if row is None or row.opcode.control is not ControlEffect.NONE:
+            entry = _row(before)
+            if entry is None or entry.opcode.control is not ControlEffect.NONE:
                 return None
             texts = split_operands(before.operands)
             is_move = before.mnemonic == "MOV" or before.mnemonic.startswith("IMAD.MOV")
             if is_move and texts[-1] == wanted and texts[0] not in overwritten:
                 return None if before.guard else texts[0]
-            count = _written(row.writes, texts)
-            overwritten |= _names(self.operands(before, row, texts)[:count])
+            count = _written(entry.writes, texts)
+            overwritten |= _names(self.operands(before, entry, texts)[:count])
         return None
 
 
@@ -479,19 +479,19 @@ def _row(line: Line) -> Row | None:
     return ROWS.get(line.mnemonic.partition(".")[0])
 
 
-def _arriving(row: Row, words: list[str]) -> Row:
-    """The row, of a barrier that does not wait as one that only arrives."""
-    if row.opcode.name == "BAR" and "ARV" in words:
-        return row._replace(opcode=replace(row.opcode, control=ControlEffect.ARRIVE))
-    return row
+def _arriving(entry: Row, words: list[str]) -> Row:
+    """Returns the row; for a barrier that does not wait, one that only arrives."""
+    if entry.opcode.name == "BAR" and "ARV" in words:
+        return entry._replace(opcode=replace(entry.opcode, control=ControlEffect.ARRIVE))
+    return entry
 
 
 def _names(operands: Iterable[Operand]) -> set[str]:
-    return {leaf.name for one in operands for leaf in leaves(one) if isinstance(leaf, Register)}
+    return {leaf.name for o in operands for leaf in leaves(o) if isinstance(leaf, Register)}
 
 
 def _written(writes: Writes, texts: list[str]) -> int:
-    """How many leading operands an instruction writes."""
+    """Returns the number of leading operands that an instruction writes."""
     if writes is Writes.BEFORE_MEMORY:
         return next((n for n, text in enumerate(texts) if "[" in text), 0)
     if writes is Writes.WITH_PREDICATES:
@@ -503,9 +503,9 @@ def _written(writes: Writes, texts: list[str]) -> int:
 
 
 def _without_padding(lines: list[Line], labels: Mapping[str, int]) -> list[Line]:
-    """The instructions without what fills a section up: a branch to itself, and NOPs behind it.
+    """Returns the instructions without the padding of a section: a loop to itself, with NOPs.
 
-    Nothing leads there: what is before ends, and nothing else names the label.
+    It is unreachable: the code before it ends, and nothing else names the label.
     """
     last = len(lines)
     while last and lines[last - 1].mnemonic == "NOP":
@@ -523,7 +523,7 @@ def _without_padding(lines: list[Line], labels: Mapping[str, int]) -> list[Line]
 
 
 def _encoded(line: Line) -> Encoded:
-    """The bits of a word that say how the warp waits: see docs/methods/machine-code.md."""
+    """Returns the bits of a word that encode waiting: see docs/methods/machine-code.md."""
     bits = line.word >> 105
     on_write, on_read, mask = bits >> 5 & 7, bits >> 8 & 7, bits >> 11 & 63
     return Encoded(
@@ -532,7 +532,7 @@ def _encoded(line: Line) -> Encoded:
         yields=not bits >> 4 & 1,
         on_write=None if on_write == 7 else on_write,
         on_read=None if on_read == 7 else on_read,
-        waits=tuple(one for one in range(6) if mask >> one & 1),
+        waits=tuple(board for board in range(6) if mask >> board & 1),
         reuse=bits >> 17 & 15,
         ptx_line=line.ptx_line,
         kind=None if line.guard in _NEVER else ROWS[line.mnemonic.partition(".")[0]].kind,
@@ -545,7 +545,7 @@ def _parameters(section: ListedSection) -> tuple[Parameter, ...]:
 
 
 def _parameter(section: ListedSection, number: int, size: int) -> Parameter:
-    """A number, or bytes side by side."""
+    """Returns a parameter: a number, or an array of bytes."""
     name = f"{section.name}_param_{number}"
     if size in (1, 2, 4, 8):
         return Parameter(name, f"b{8 * size}", size, size, number)
@@ -553,15 +553,15 @@ def _parameter(section: ListedSection, number: int, size: int) -> Parameter:
 
 
 def _own_names(section: ListedSection) -> tuple[str, ...]:
-    """What a kernel calls its parameters and shared memory."""
-    return (_shared_name(section), *(one.name for one in _parameters(section)))
+    """Returns the names of a kernel's parameters and shared memory."""
+    return (_shared_name(section), *(p.name for p in _parameters(section)))
 
 
-def _variable(one: ListedVariable) -> Variable:
-    alignment = min(one.offset & -one.offset or _MOST_ALIGNED, _MOST_ALIGNED)
-    declaration = f".{one.space} .align {alignment} .b8 {one.name}[{one.size}];"
-    initial = partial(_first_bytes, one.initial)
-    return Variable(one.name, one.space, "b8", one.size, alignment, "", declaration, initial)
+def _variable(held: ListedVariable) -> Variable:
+    alignment = min(held.offset & -held.offset or _MOST_ALIGNED, _MOST_ALIGNED)
+    declaration = f".{held.space} .align {alignment} .b8 {held.name}[{held.size}];"
+    initial = partial(_first_bytes, held.initial)
+    return Variable(held.name, held.space, "b8", held.size, alignment, "", declaration, initial)
 
 
 def _first_bytes(data: bytes, variable: Variable) -> bytes:
@@ -587,9 +587,9 @@ def _shared(section: ListedSection, architecture: int) -> tuple[Variable, ...]:
 
 
 def _performance(section: ListedSection) -> tuple[PerformanceDirective, ...]:
-    found = []
+    directives = []
     for keyword in PERFORMANCE:
         for values in section.numbers.get(keyword, ()):
             text = f".{keyword} " + ", ".join(map(str, values))
-            found.append(PerformanceDirective(f".{keyword}", values, text))
-    return tuple(found)
+            directives.append(PerformanceDirective(f".{keyword}", values, text))
+    return tuple(directives)

@@ -1,14 +1,14 @@
-"""What machine code computes: the terms of its integer opcodes, in the language of PTX's rows.
+"""Gives the semantics of machine code: the terms of its integer opcodes, as for PTX's rows.
 
-A builder makes of an instruction's operands a term for each of its targets. What a builder does not
-know, a modifier, an operand, a number of registers, has no term: nobody knows more of the result
-than that it depends on what is read. The words of constant bank 0 that hold the launch are the
-special registers of PTX; those of parameters are sources of their own (``c[0x0][0x160]``).
+A builder makes a term for each target of an instruction from its operands. A modifier, an operand
+or a number of registers that a builder does not handle has no term: then the result is only known
+to depend on the operands. The words of constant bank 0 that hold the launch are the special
+registers of PTX; the words of parameters are sources of their own (``c[0x0][0x160]``).
 
-Registers of the uniform datapath are those of a whole warp: a term says what is written there, and
-that lanes which do not execute the instruction see it, too, is for its reader to know.
+Registers of the uniform datapath belong to a whole warp: a term states the written value; the
+consumer must consider that lanes which do not execute the instruction see it, too.
 
-Each builder is compared with execution of the PTX that its instructions were made of
+Each builder is compared with execution of the PTX from which its instructions were compiled
 (``tests/oracle/test_machine_code_execution.py``).
 """
 
@@ -45,7 +45,7 @@ from ptxwcet.ir.terms import Meaning, Op, Term, any_bits, const, source, term
 
 _LARGEST_HALF = 65504.0
 BANK = "c[0x0]"
-_BANKS = (BANK, "c[0x2]", "c[0x3]")  # and those of literals and of variables
+_BANKS = (BANK, "c[0x2]", "c[0x3]")  # and the banks of literals and of variables
 LAUNCH = ("%ntid.x", "%ntid.y", "%ntid.z", "%nctaid.x", "%nctaid.y", "%nctaid.z")
 """The first words of constant bank 0."""
 
@@ -55,18 +55,18 @@ SPECIAL_REGISTERS = {
     "SR_LANEID": "%laneid",
     **{f"SR_{word}MASK": f"%lanemask_{word.lower()}" for word in ("EQ", "LE", "LT", "GE", "GT")},
 }
-"""Those that are registers of PTX under another name."""
+"""The special registers that are registers of PTX under another name."""
 
 
 class UnknownTermError(Exception):
-    """There is no term."""
+    """The error of an instruction without a term."""
 
 
 class Given:
     """The operands of an instruction as a builder reads them.
 
-    ``targets`` is how many there are, those that throw results away included; ``predicates`` what
-    is read behind all other sources.
+    ``targets`` is their number, including targets that discard results; ``predicates`` are read
+    after all other sources.
     """
 
     def __init__(self, words: Sequence[str], operands: Sequence[Operand], count: int) -> None:
@@ -84,21 +84,21 @@ class Given:
 
     @property
     def targets(self) -> int:
-        """How many operands are written."""
+        """The number of written operands."""
         return len(self.written)
 
     def source(self, operand: Operand, width: int) -> Term:
-        """A register, or a word of the launch."""
+        """Returns the term of a register, or of a word of the launch."""
         if operand not in self.sources:
             self.sources.append(operand)
         return source(self.sources.index(operand), width)
 
     def word(self, place: int, width: int = 32) -> Term:
-        """A source of 32 or 64 bits."""
+        """Returns the term of a source of 32 or 64 bits."""
         return self.read(self.values[place], width)
 
     def read(self, operand: Operand, width: int = 32) -> Term:
-        """See :meth:`word`."""
+        """Returns the term of an operand; see :meth:`word`."""
         match operand:
             case Immediate(value) if isinstance(value, int) and (width == 32 or value == 0):
                 return const(value, width)
@@ -119,7 +119,7 @@ class Given:
         raise UnknownTermError
 
     def constant(self, bank: str, place: int) -> Term:
-        """A word of a constant bank, the launch's where bank 0 begins."""
+        """Returns the term of a word of a constant bank, the launch's at the start of bank 0."""
         if place % 4 or place < 0:
             raise UnknownTermError
         if bank == BANK and place // 4 < len(LAUNCH):
@@ -127,28 +127,28 @@ class Given:
         return self.source(Element(SymbolRef(bank), Address(Immediate(place, hex(place)))), 32)
 
     def require(self, is_known: bool) -> None:
-        """Refuses what is not known."""
+        """Raises UnknownTermError unless a condition holds."""
         if not is_known:
             raise UnknownTermError
 
     def is_plain(self, *places: int) -> bool:
-        """Whether nothing stands before or after these sources."""
+        """Returns whether these sources have no prefix or suffix."""
         return not any(isinstance(self.values[place], Decorated) for place in places)
 
     def literal(self, place: int) -> int | None:
-        """The number of a literal source."""
+        """Returns the number of a literal source."""
         operand = self.values[place]
         is_number = isinstance(operand, Immediate) and isinstance(operand.value, int)
         return int(operand.value) if isinstance(operand, Immediate) and is_number else None
 
     def predicate(self, place: int) -> Term:
-        """A predicate that is read behind the other sources."""
+        """Returns the term of a predicate that is read after the other sources."""
         if place >= len(self.predicates):
             raise UnknownTermError
         return self.truth(self.predicates[place])
 
     def truth(self, operand: Operand) -> Term:
-        """A predicate."""
+        """Returns the term of a predicate."""
         match operand:
             case Immediate(value):
                 return const(int(value != 0), 1)
@@ -162,11 +162,11 @@ class Given:
 
 
 Builder = Callable[[Given], "tuple[Term, ...]"]
-"""A term for each target, in their order."""
+"""A function that returns a term for each target, in order."""
 
 
 def meaning_of_opcode(name: str) -> WholeMeaning | None:
-    """What an opcode computes; None of one that is no function of what it reads."""
+    """Returns the semantics of an opcode; None if it is not a function of its operands."""
     if not has_terms(name):
         return _nothing_known if name in _FUNCTIONS else None
     return partial(_meaning, name)
@@ -179,12 +179,12 @@ def _meaning(
     more = build is scaled and "HI" in modifiers and "SX32" not in modifiers
     try:
         given = Given(modifiers, operands, sources + more)
-        found = build(given)
-        if len(found) < given.targets:
+        results = build(given)
+        if len(results) < given.targets:
             return None
         parts = [
             part
-            for target, result in zip(given.written, found, strict=False)
+            for target, result in zip(given.written, results, strict=False)
             for part in _kept(target, result)
         ]
     except UnknownTermError:
@@ -193,16 +193,16 @@ def _meaning(
 
 
 def has_terms(name: str) -> bool:
-    """Whether there are terms for an opcode, in some of its forms."""
+    """Returns whether there are terms for an opcode, in some of its forms."""
     return name in _BUILDERS
 
 
 def _nothing_known(modifiers: tuple[str, ...], operands: tuple[Operand, ...]) -> None:
-    """Of a function without a term."""
+    """Returns None, for a function without a term."""
 
 
 def _kept(target: Operand, result: Term) -> tuple[Term, ...]:
-    """The term of each register of a target."""
+    """Returns the term of each register of a target."""
     match target:
         case Sink():
             return ()
@@ -235,9 +235,9 @@ def _is_read_predicate(operand: Operand) -> bool:
 
 
 def added(given: Given) -> tuple[Term, ...]:
-    """IADD3: a sum, and whether it carries; a number that is taken away is its complement and 1.
+    """Builds IADD3: a sum, and its carry; a subtracted number is its complement and 1.
 
-    Of three numbers there are two carries; which is which is not known.
+    A sum of three numbers has two carries; which is which is unknown.
     """
     width = 64 if "64" in given.words else 32
     places = [n for n in range(3) if given.literal(n) != 0]
@@ -255,7 +255,7 @@ def added(given: Given) -> tuple[Term, ...]:
 
 
 def _long(given: Given, place: int, width: int) -> Term:
-    """A summand in one bit more, which is set where it carries by itself."""
+    """Returns a summand in one bit more, which is set where it carries by itself."""
     operand = given.values[place]
     if isinstance(operand, Decorated) and _is_negated(operand):
         return (~given.read(operand.operand, width)).extended(width + 1, signed=False) + 1
@@ -267,19 +267,19 @@ def _is_negated(operand: Operand) -> bool:
 
 
 def _total(summands: Sequence[Term], width: int) -> Term:
-    """Their sum; those that are negated are taken away."""
-    negated = [one for one in summands if _is_opposite(one)]
+    """Returns the sum; negated summands are subtracted."""
+    negated = [summand for summand in summands if _is_opposite(summand)]
     total: Term | None = None
-    for one in summands:
-        if not _is_opposite(one):
-            total = one if total is None else total + one
-    for one in negated:
-        total = one if total is None else total - one.args[1]
+    for summand in summands:
+        if not _is_opposite(summand):
+            total = summand if total is None else total + summand
+    for summand in negated:
+        total = summand if total is None else total - summand.args[1]
     return const(0, width) if total is None else total
 
 
-def _is_opposite(one: Term) -> bool:
-    return one.op is Op.SUB and one.args[0] is const(0, one.width)
+def _is_opposite(summand: Term) -> bool:
+    return summand.op is Op.SUB and summand.args[0] is const(0, summand.width)
 
 
 def _with_carry(total: Term, carry: Term) -> Term:
@@ -289,7 +289,7 @@ def _with_carry(total: Term, carry: Term) -> Term:
 
 
 def multiplied(given: Given) -> tuple[Term, ...]:
-    """IMAD in its forms: the low or the high half, or all of a product, and a number added."""
+    """Builds the forms of IMAD: the low or the high half, or all of a product, and an addend."""
     is_long = bool(given.words & {"WIDE", "HI"})
     width = 64 if is_long else 32
     is_signed = is_long and "U32" not in given.words
@@ -304,7 +304,7 @@ def multiplied(given: Given) -> tuple[Term, ...]:
         product = factors[literals.index(1) ^ 1]
     else:
         product = factors[0] * factors[1]
-    total = _total([one for one in (product, summand) if one is not const(0, width)], width)
+    total = _total([n for n in (product, summand) if n is not const(0, width)], width)
     carried = total.less_than(summand, signed=False)
     for place in range(len(given.predicates)):
         total = _with_carry(total, given.predicate(place))
@@ -314,7 +314,7 @@ def multiplied(given: Given) -> tuple[Term, ...]:
 
 
 def scaled(given: Given) -> tuple[Term, ...]:
-    """LEA: a number shifted left, and another one added; of 64 bits the high half."""
+    """Builds LEA: a number shifted left, and another one added; of 64 bits the high half."""
     amount = given.literal(len(given.values) - 1)
     if amount is None or not 0 <= amount < 32:
         raise UnknownTermError
@@ -339,40 +339,40 @@ def scaled(given: Given) -> tuple[Term, ...]:
 
 
 def added_simply(given: Given) -> tuple[Term, ...]:
-    """VIADD."""
+    """Builds VIADD."""
     return (given.word(0) + given.word(1),)
 
 
 def absolute(given: Given) -> tuple[Term, ...]:
-    """IABS."""
+    """Builds IABS."""
     value = given.word(0)
     return (value.less_than(0, signed=True).choose(-value, value),)
 
 
 def difference(given: Given) -> tuple[Term, ...]:
-    """VABSDIFF: how far two numbers are apart, and a number added."""
-    one, other, is_signed = given.word(0), given.word(1), "U32" not in given.words
-    apart = one.less_than(other, signed=is_signed).choose(other - one, one - other)
+    """Builds VABSDIFF: the distance of two numbers, and a number added."""
+    first, other, is_signed = given.word(0), given.word(1), "U32" not in given.words
+    apart = first.less_than(other, signed=is_signed).choose(other - first, first - other)
     return (apart if given.literal(2) == 0 else apart + given.word(2),)
 
 
 def products_added(given: Given) -> tuple[Term, ...]:
-    """IDP: the products of four bytes, or of two halves with the low or high two bytes, added."""
-    kinds = [one for one in given.order if one[0] in "US"]
+    """Builds IDP: the products of four bytes, or of two halves with two bytes, added."""
+    kinds = [words for words in given.order if words[0] in "US"]
     given.require(len(kinds) == 2)
     first, second = kinds
-    one, other, total = given.word(0), given.word(1), given.word(2)
+    words, other, total = given.word(0), given.word(1), given.word(2)
     width = int(first[1:])
     begin = 16 if "HI" in given.words else 0
     for n in range(32 // width):
-        a = one.part(width * n, width).extended(32, signed=first[0] == "S")
+        a = words.part(width * n, width).extended(32, signed=first[0] == "S")
         b = other.part(begin + 8 * n, 8).extended(32, signed=second[0] == "S")
         total = total + a * b
     return (total,)
 
 
 def narrowed(given: Given) -> tuple[Term, ...]:
-    """I2I: a signed number in the range of a narrower type; nothing is known of bits above it."""
+    """Builds I2I: a signed number in the range of a narrower type; the bits above are unknown."""
     given.require(given.order[1:] == ("S32", "SAT") and given.order[0][1:] in ("8", "16"))
     kind = given.order[0]
     width = int(kind[1:])
@@ -380,42 +380,42 @@ def narrowed(given: Given) -> tuple[Term, ...]:
 
 
 def narrowed_pair(given: Given) -> tuple[Term, ...]:
-    """I2IP: two such numbers side by side, the second one lower, in front of them a third word."""
+    """Builds I2IP: two such numbers packed, the second one lower, and a third word above them."""
     given.require(given.order[1:] == ("S32", "SAT") and given.order[0][1:] in ("8", "16"))
     kind = given.order[0]
     width = int(kind[1:])
-    one, other = (
+    high, other = (
         saturated(given.word(n), width, signed=kind[0] == "S").extended(32, signed=False)
         for n in (0, 1)
     )
-    pair = one.shifted_left(width) | other
+    pair = high.shifted_left(width) | other
     return (pair | given.word(2).shifted_left(2 * width),)
 
 
 def extreme(given: Given) -> tuple[Term, ...]:
-    """IMNMX: the smallest number if the predicate holds, else the largest one; of two or three."""
+    """Builds IMNMX: the minimum if the predicate holds, else the maximum; of two or three."""
     first, *others = (given.word(place) for place in range(len(given.values)))
     return (reduce(partial(_extreme, given), others, first),)
 
 
 def extreme_of_sum(given: Given) -> tuple[Term, ...]:
-    """VIADDMNMX: that of a sum, without its carry, and of a number."""
+    """Builds VIADDMNMX: the extreme of a sum, without its carry, and of a number."""
     return (_extreme(given, given.word(0) + given.word(1), given.word(2)),)
 
 
-def _extreme(given: Given, one: Term, other: Term) -> Term:
-    """Of words or halves; RELU: 0 in the place of what is below it."""
+def _extreme(given: Given, first: Term, other: Term) -> Term:
+    """Returns the extreme of words or halves; RELU: 0 in place of negative results."""
     is_signed = not given.words & {"U32", "U16x2"}
     is_least = given.predicate(0)
     given.require(is_signed or "RELU" not in given.words)
     width = 16 if given.words & {"S16x2", "U16x2"} else 32
     parts = []
     for low in range(0, 32, width):
-        a, b = one.part(low, width), other.part(low, width)
+        a, b = first.part(low, width), other.part(low, width)
         larger = a.less_than(b, signed=is_signed).choose(b, a)
-        found = is_least.choose(least(a, b, signed=is_signed), larger)
-        is_negative = found.less_than(const(0, width), signed=True)
-        parts.append(is_negative.choose(const(0, width), found) if "RELU" in given.words else found)
+        best = is_least.choose(least(a, b, signed=is_signed), larger)
+        is_negative = best.less_than(const(0, width), signed=True)
+        parts.append(is_negative.choose(const(0, width), best) if "RELU" in given.words else best)
     return parts[0] if width == 32 else parts[1].above(parts[0])
 
 
@@ -423,21 +423,21 @@ def _extreme(given: Given, one: Term, other: Term) -> Term:
 
 
 def compared(given: Given) -> tuple[Term, ...]:
-    """ISETP: a comparison, joined with a predicate; of the second target nothing is known.
+    """Builds ISETP: a comparison, combined with a predicate; the second target is unknown.
 
-    ``EX`` compares the high words of what the last predicate says of the low ones.
+    ``EX`` compares the high words, with the last predicate for the comparison of the low words.
     """
-    one, other, words = given.word(0), given.word(1), given.words
-    outcome = _comparison(one, other, words)
+    first, other, words = given.word(0), given.word(1), given.words
+    outcome = _comparison(first, other, words)
     if "EX" in words:
-        outcome = one.equals(other).choose(given.predicate(1), outcome)
+        outcome = first.equals(other).choose(given.predicate(1), outcome)
     return _joined(outcome, given.predicate(0), words), any_bits(1)
 
 
-def _comparison(one: Term, other: Term, words: frozenset[str]) -> Term:
+def _comparison(first: Term, other: Term, words: frozenset[str]) -> Term:
     is_signed = "U32" not in words
-    less, more = one.less_than(other, signed=is_signed), other.less_than(one, signed=is_signed)
-    equal = one.equals(other)
+    less, more = first.less_than(other, signed=is_signed), other.less_than(first, signed=is_signed)
+    equal = first.equals(other)
     outcomes = {"EQ": equal, "NE": ~equal, "LT": less, "GE": ~less, "GT": more, "LE": ~more}
     for name, outcome in outcomes.items():
         if name in words:
@@ -446,7 +446,7 @@ def _comparison(one: Term, other: Term, words: frozenset[str]) -> Term:
 
 
 def _joined(outcome: Term, other: Term, words: frozenset[str]) -> Term:
-    """An outcome with a predicate; what changes nothing is left out."""
+    """Returns an outcome combined with a predicate; neutral predicates are left out."""
     neutral = const(int("AND" in words), 1)
     if other is neutral:
         return outcome
@@ -460,11 +460,11 @@ def _joined(outcome: Term, other: Term, words: frozenset[str]) -> Term:
 
 
 _TWO = {8: "and", 14: "or", 6: "xor", 3: "not first", 5: "not second"}
-"""Tables of two numbers with names, where the third one is 0."""
+"""The named tables of two numbers, where the third one is 0."""
 
 
 def logic(given: Given) -> tuple[Term, ...]:
-    """LOP3: a table of three numbers, and whether the result is not 0 or a predicate holds."""
+    """Builds LOP3: a table of three numbers; whether its result is not 0 or a predicate holds."""
     table = given.literal(3)
     if table is None:
         raise UnknownTermError
@@ -490,35 +490,35 @@ def _of_two(table: int, a: Term, b: Term) -> Term | None:
 
 
 def logic_of_predicates(given: Given) -> tuple[Term, ...]:
-    """PLOP3: two tables of three predicates."""
+    """Builds PLOP3: two tables of three predicates."""
     given.require(len(given.written) == 5)
-    *targets, a, b, c = given.written  # predicates stand before the tables
+    *targets, a, b, c = given.written  # predicates are before the tables
     tables = [given.literal(n) for n in (0, 1)]
     given.written = targets
-    inputs = [given.truth(one) for one in (a, b, c)]
-    return tuple(looked_up(one, *inputs) for one in tables if one is not None)
+    inputs = [given.truth(operand) for operand in (a, b, c)]
+    return tuple(looked_up(table, *inputs) for table in tables if table is not None)
 
 
 def selected(given: Given) -> tuple[Term, ...]:
-    """SEL: the first number if the predicate holds, else the second one."""
+    """Builds SEL: the first number if the predicate holds, else the second one."""
     return (given.predicate(0).choose(given.word(0), given.word(1)),)
 
 
 def packed_predicates(given: Given) -> tuple[Term, ...]:
-    """P2R: predicates as the lowest bits, those under a mask, in a word of zeros.
+    """Builds P2R: predicates as the lowest bits, those under a mask, in a word of zeros.
 
-    That each has the bit of its number is the vendor's word alone: code was only seen to ask
-    whether any is set.
+    The bit numbers are stated only by the vendor: compiled code was only seen to test whether any
+    bit is set.
     """
     bits, predicates = given.literal(2), given.values[0]
     if bits is None or not 0 <= bits < 128 or not isinstance(predicates, Vector):
         raise UnknownTermError
     given.require(given.literal(1) == 0)
     result = const(0, 32)
-    for one in predicates.elements:
-        assert isinstance(one, Register)
-        bit = given.truth(one).extended(32, signed=False)
-        result = result | bit.shifted_left(int(one.name[1:]))
+    for predicate in predicates.elements:
+        assert isinstance(predicate, Register)
+        bit = given.truth(predicate).extended(32, signed=False)
+        result = result | bit.shifted_left(int(predicate.name[1:]))
     return (result,)
 
 
@@ -526,9 +526,9 @@ def packed_predicates(given: Given) -> tuple[Term, ...]:
 
 
 def shifted(given: Given) -> tuple[Term, ...]:
-    """SHF: a word of two, the second one in front, shifted together.
+    """Builds SHF: two words, the second one in front, shifted together.
 
-    ``W`` counts modulo the width of the type; else all that is more is the width.
+    ``W`` takes the amount modulo the width of the type; otherwise larger amounts are the width.
     """
     width = 64 if given.words & {"U64", "S64"} else 32
     low, amount, high = (given.word(n) for n in range(3))
@@ -548,37 +548,37 @@ def shifted(given: Given) -> tuple[Term, ...]:
 
 
 def extended(given: Given) -> tuple[Term, ...]:
-    """SGXT: the lowest bits, so many, as a number. Its constants are misprinted by nvdisasm."""
-    given.require(not any(isinstance(one, Element) for one in given.values))
+    """Builds SGXT: the lowest bits as a number. nvdisasm misprints its constants."""
+    given.require(not any(isinstance(value, Element) for value in given.values))
     wraps, is_signed = "W" in given.words, "U32" not in given.words
     return (length_extended(given.word(0), given.word(1), wraps=wraps, signed=is_signed),)
 
 
 def mask(given: Given) -> tuple[Term, ...]:
-    """BMSK: so many ones from a bit on."""
+    """Builds BMSK: a number of ones from a bit on."""
     given.require("C" not in given.words)
     return (mask_of(given.word(0), given.word(1), wraps="W" in given.words),)
 
 
 def bytes_picked(given: Given) -> tuple[Term, ...]:
-    """PRMT: bytes of two words, picked by the number in the middle."""
+    """Builds PRMT: bytes of two words, picked by the number in the middle."""
     given.require(len(given.words) <= 1)
     mode = "".join(given.words).lower()
     return (permuted(given.word(2).above(given.word(0)), given.word(1), mode),)
 
 
 def ones(given: Given) -> tuple[Term, ...]:
-    """POPC."""
+    """Builds POPC."""
     return (term(Op.POPC, 32, (given.word(0),)),)
 
 
 def reversed_bits(given: Given) -> tuple[Term, ...]:
-    """BREV."""
+    """Builds BREV."""
     return (term(Op.BREV, 32, (given.word(0),)),)
 
 
 def first_bit(given: Given) -> tuple[Term, ...]:
-    """FLO: the highest bit that is set, or how far it is from the top; -1 if there is none."""
+    """Builds FLO: the highest set bit, or its distance from the top; -1 if there is none."""
     is_signed = "U32" not in given.words
     return (first_found(given.word(0), signed=is_signed, is_distance="SH" in given.words),)
 
@@ -587,12 +587,12 @@ def first_bit(given: Given) -> tuple[Term, ...]:
 
 
 def moved(given: Given) -> tuple[Term, ...]:
-    """MOV."""
+    """Builds MOV."""
     return (given.word(0),)
 
 
 def constant_loaded(given: Given) -> tuple[Term, ...]:
-    """LDC, of a place that is a literal."""
+    """Builds LDC, from a literal place."""
     match given.values[0]:
         case Element(SymbolRef(bank), Address(Immediate(base), offset)) if bank in _BANKS:
             place = int(base) + offset
@@ -608,7 +608,7 @@ def constant_loaded(given: Given) -> tuple[Term, ...]:
 
 
 def special(given: Given) -> tuple[Term, ...]:
-    """S2R."""
+    """Builds S2R."""
     match given.values[0]:
         case SpecialRegister(name) if name in SPECIAL_REGISTERS:
             return (given.source(SpecialRegister(SPECIAL_REGISTERS[name]), 32),)
@@ -616,7 +616,7 @@ def special(given: Given) -> tuple[Term, ...]:
 
 
 def special_of_block(given: Given) -> tuple[Term, ...]:
-    """S2UR, of what all lanes of a warp have alike."""
+    """Builds S2UR, of values that are equal for all lanes of a warp."""
     match given.values[0]:
         case SpecialRegister(name) if name.startswith("SR_CTAID."):
             return special(given)
@@ -624,13 +624,13 @@ def special_of_block(given: Given) -> tuple[Term, ...]:
 
 
 def zero(given: Given) -> tuple[Term, ...]:
-    """CS2R of nothing."""
+    """Builds CS2R of zero."""
     given.require(given.values == [SpecialRegister("SRZ")])
     return (const(0, 32 if "32" in given.words else 64),)
 
 
 def halves_moved(given: Given) -> tuple[Term, ...]:
-    """HFMA2 of zeros and literals, which the compiler moves constants by."""
+    """Builds HFMA2 of zeros and literals, by which the compiler moves constants."""
     given.require(given.words <= {"MMA"})
     match given.values:
         case [Decorated(Immediate(0, "RZ"), "-", ""), Immediate(0, "RZ"), *literals]:
@@ -640,7 +640,7 @@ def halves_moved(given: Given) -> tuple[Term, ...]:
 
 
 def _half(operand: Operand) -> int:
-    """The bits of a literal of half precision."""
+    """Returns the bits of a literal of half precision."""
     match operand:
         case Immediate(float(value)) if not math.isnan(value) and abs(value) <= _LARGEST_HALF:
             return int.from_bytes(struct.pack("<e", value), "little")
@@ -679,7 +679,7 @@ _TABLE: dict[str, tuple[Builder, int]] = {
     "CS2R": (zero, 1),
     "HFMA2": (halves_moved, 4),
 }
-"""Of each opcode its builder, and how many sources it has beside predicates; LEA.HI has more."""
+"""The builder of each opcode, and its number of sources besides predicates; LEA.HI has more."""
 
 _BUILDERS = {name: row for names, row in _TABLE.items() for name in names.split()}
 
@@ -690,4 +690,4 @@ _FUNCTIONS = frozenset(
         *("DADD", "DMUL", "DFMA", "DSETP", "VABSDIFF4", "R2P"),
     )
 )
-"""Opcodes without terms whose results are functions of what they read."""
+"""The opcodes without terms whose results are functions of their operands."""

@@ -1,8 +1,8 @@
-"""The opcodes of machine code that are known: a row each, and nothing is guessed of any other.
+"""The table of supported opcodes of machine code: a row each, without guesses for any other.
 
-A row says the op class, which words may follow the opcode, which operands are written, and how the
-hardware times it: in a pipe of a fixed number of cycles, or until a scoreboard is released. Rows
-were read off what ptxas 13.0 makes of the corpus for sm_75 to sm_90.
+A row states the op class, the modifiers, the written operands, and the timing in hardware: in a
+pipe with a fixed number of cycles, or until a scoreboard is released. Rows were derived from the
+output of ptxas 13.0 on the corpus for sm_75 to sm_90.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from ptxwcet.sass.meanings import meaning_of_opcode
 
 
 class Pipe(Enum):
-    """What decides when results are there, and when operands are wanted."""
+    """The pipe, which determines when results are ready, and when operands are required."""
 
     ALU = "alu"
     FMA = "fma"  # the heavy pipe: FFMA, IMAD
-    PAIR = "pair"  # results of 64 bits by way of the ALU: CS2R
+    PAIR = "pair"  # results of 64 bits through the ALU: CS2R
     HALF = "half"
     FP64 = "fp64"  # with a scoreboard on most architectures
     MATRIX = "matrix"
@@ -33,7 +33,7 @@ class Pipe(Enum):
 
 
 class Writes(Enum):
-    """Which leading operands are written."""
+    """The leading operands that are written."""
 
     NONE = "none"
     ONE = "one"
@@ -45,7 +45,7 @@ class Writes(Enum):
 
 
 class Row(NamedTuple):
-    """An opcode: see the module."""
+    """The row of an opcode: see the module."""
 
     opcode: Opcode
     pipe: Pipe
@@ -60,7 +60,7 @@ _NARROWING = frozenset({"I2I", "I2IP"})  # as slow as conversions on 7.x, though
 
 
 def _kind(name: str, op_class: OpClass, pipe: Pipe) -> Kind | None:
-    """Returns how an opcode is executed whose op class has instructions of several kinds."""
+    """Returns the kind of execution of an opcode whose op class has several kinds."""
     has_scoreboard = pipe in (Pipe.VARIABLE, Pipe.ADDRESS)
     if name in _NARROWING or (op_class in _MOVED and has_scoreboard):
         return Kind.SPECIAL
@@ -81,7 +81,7 @@ class Rows(dict[str, Row]):
         modifiers: str = "",
         control: ControlEffect = ControlEffect.NONE,
     ) -> None:
-        """A row for each of these names."""
+        """Adds a row for each of these names."""
         for name in names.split():
             meaning = meaning_of_opcode(name)
             effect = _CONVERGENCE.get(name, Convergence.NONE)
@@ -125,14 +125,14 @@ def _rows() -> Rows:
 
 def _add_integers(rows: Rows) -> None:
     alu, fma, variable = Pipe.ALU, Pipe.FMA, Pipe.VARIABLE
-    one, two = Writes.ONE, Writes.TWO
+    single, two = Writes.ONE, Writes.TWO
     rows.add("IADD3", OpClass.INT_ADD, alu, modifiers="X")
     rows.add("VIADD", OpClass.INT_ADD, fma)
     rows.add("IABS", OpClass.SIGN, alu)
-    rows.add("IMNMX VIMNMX VIMNMX3", OpClass.INT_MINMAX, alu, one, "U32 RELU S16x2 U16x2")
-    rows.add("VIADDMNMX", OpClass.INT_MINMAX, alu, one, "U32 RELU")
+    rows.add("IMNMX VIMNMX VIMNMX3", OpClass.INT_MINMAX, alu, single, "U32 RELU S16x2 U16x2")
+    rows.add("VIADDMNMX", OpClass.INT_MINMAX, alu, single, "U32 RELU")
     rows.add("IMAD", OpClass.INT_MAD, fma, modifiers="MOV IADD SHL WIDE HI X U32")
-    rows.add("IDP", OpClass.INT_DOT, fma, one, "4A 2A LO HI S8 U8 S16 U16")
+    rows.add("IDP", OpClass.INT_DOT, fma, single, "4A 2A LO HI S8 U8 S16 U16")
     rows.add("LEA", OpClass.INT_ADD, alu, modifiers="HI X SX32")
     rows.add("LOP3", OpClass.LOGIC, alu, modifiers="LUT PAND")
     rows.add("SHF", OpClass.SHIFT, alu, modifiers="L R W HI U32 S32 U64 S64")
@@ -141,58 +141,58 @@ def _add_integers(rows: Rows) -> None:
     rows.add("PRMT", OpClass.BITFIELD, alu, modifiers="F4E B4E RC8 ECL ECR RC16")
     rows.add("POPC BREV", OpClass.BITFIELD, variable)
     rows.add("FLO", OpClass.BITFIELD, variable, modifiers="U32 SH")
-    rows.add("VABSDIFF", OpClass.SIGN, alu, one, "U32")
-    rows.add("VABSDIFF4", OpClass.VIDEO, alu, one, "U8 S8 ACC")
+    rows.add("VABSDIFF", OpClass.SIGN, alu, single, "U32")
+    rows.add("VABSDIFF4", OpClass.VIDEO, alu, single, "U8 S8 ACC")
     rows.add("ISETP", OpClass.COMPARE, alu, two, f"{_COMPARISONS} U32 EX")
     rows.add("PLOP3", OpClass.LOGIC, alu, two, "LUT")
-    rows.add("SEL", OpClass.MOVE, alu, one)
-    rows.add("MOV", OpClass.MOVE, alu, one)
-    rows.add("P2R R2P", OpClass.MOVE, alu, one)
-    rows.add("CS2R", OpClass.MOVE, Pipe.PAIR, one, "32")
-    rows.add("LEPC", OpClass.MOVE, Pipe.PAIR, one)
-    rows.add("S2R", OpClass.MOVE, variable, one)
+    rows.add("SEL", OpClass.MOVE, alu, single)
+    rows.add("MOV", OpClass.MOVE, alu, single)
+    rows.add("P2R R2P", OpClass.MOVE, alu, single)
+    rows.add("CS2R", OpClass.MOVE, Pipe.PAIR, single, "32")
+    rows.add("LEPC", OpClass.MOVE, Pipe.PAIR, single)
+    rows.add("S2R", OpClass.MOVE, variable, single)
     rows.add("B2R", OpClass.MOVE, Pipe.ADDRESS, Writes.ALL, "RESULT")
     rows.add("VOTE", OpClass.VOTE, alu, Writes.BUT_LAST, "ANY ALL EQ")
     rows.add("MATCH", OpClass.VOTE, variable, Writes.BUT_LAST, "ANY ALL U64")
-    rows.add("I2I", OpClass.MOVE, alu, one, f"{_INTEGERS} SAT")
-    rows.add("I2IP", OpClass.MOVE, alu, one, f"{_INTEGERS} SAT")
+    rows.add("I2I", OpClass.MOVE, alu, single, f"{_INTEGERS} SAT")
+    rows.add("I2IP", OpClass.MOVE, alu, single, f"{_INTEGERS} SAT")
 
 
 def _add_floats(rows: Rows) -> None:
     alu, fma, half, variable = Pipe.ALU, Pipe.FMA, Pipe.HALF, Pipe.VARIABLE
-    one, two = Writes.ONE, Writes.TWO
+    single, two = Writes.ONE, Writes.TWO
     compared = f"{_COMPARISONS} {_UNORDERED} FTZ"
-    rows.add("FADD", OpClass.FP32_ADD, fma, one, _ROUNDINGS)
-    rows.add("FMUL", OpClass.FP32_MUL, fma, one, _ROUNDINGS)
-    rows.add("FFMA", OpClass.FP32_FMA, fma, one, _ROUNDINGS)
-    rows.add("FMNMX", OpClass.FP32_MINMAX, alu, one, "FTZ NAN")
-    rows.add("FSEL", OpClass.MOVE, alu, one, "FTZ")
+    rows.add("FADD", OpClass.FP32_ADD, fma, single, _ROUNDINGS)
+    rows.add("FMUL", OpClass.FP32_MUL, fma, single, _ROUNDINGS)
+    rows.add("FFMA", OpClass.FP32_FMA, fma, single, _ROUNDINGS)
+    rows.add("FMNMX", OpClass.FP32_MINMAX, alu, single, "FTZ NAN")
+    rows.add("FSEL", OpClass.MOVE, alu, single, "FTZ")
     rows.add("FSETP", OpClass.COMPARE, alu, two, compared)
-    rows.add("FSET", OpClass.COMPARE, alu, one, f"BF {compared}")
-    rows.add("FCHK", OpClass.COMPARE, variable, one)
+    rows.add("FSET", OpClass.COMPARE, alu, single, f"BF {compared}")
+    rows.add("FCHK", OpClass.COMPARE, variable, single)
     functions = "RCP RSQ SQRT EX2 LG2 SIN COS TANH RCP64H RSQ64H"
-    rows.add("MUFU", OpClass.FP32_SFU, variable, one, functions)
+    rows.add("MUFU", OpClass.FP32_SFU, variable, single, functions)
     packing = "PACK_AB PACK_AB_MERGE_C UNPACK_B E4M3 E5M2 SATFINITE RELU"
-    rows.add("F2FP", OpClass.MOVE, alu, one, f"{_FLOATS} {_ROUNDINGS} {packing}")
-    rows.add("I2FP", OpClass.MOVE, alu, one, f"F32 S32 U32 {_ROUNDINGS}")
+    rows.add("F2FP", OpClass.MOVE, alu, single, f"{_FLOATS} {_ROUNDINGS} {packing}")
+    rows.add("I2FP", OpClass.MOVE, alu, single, f"F32 S32 U32 {_ROUNDINGS}")
     converted = f"{_FLOATS} {_ROUNDINGS} {_INTEGERS} TRUNC FLOOR CEIL NTZ RND"
-    rows.add("F2F F2I I2F FRND", OpClass.MOVE, variable, one, converted)
+    rows.add("F2F F2I I2F FRND", OpClass.MOVE, variable, single, converted)
     packed = f"F32 MMA BF16_V2 {_ROUNDINGS}"
-    rows.add("HADD2 HMUL2 HFMA2", OpClass.FP16_ARITH, half, one, f"{packed} RELU")
-    rows.add("HMNMX2", OpClass.FP16_ARITH, half, one, "BF16_V2 NAN FTZ")
+    rows.add("HADD2 HMUL2 HFMA2", OpClass.FP16_ARITH, half, single, f"{packed} RELU")
+    rows.add("HMNMX2", OpClass.FP16_ARITH, half, single, "BF16_V2 NAN FTZ")
     rows.add("HSETP2", OpClass.COMPARE, half, two, f"{compared} BF16_V2 H0_AND H1_AND")
-    rows.add("HSET2", OpClass.COMPARE, half, one, f"BF BF16_V2 {compared}")
-    rows.add("DADD", OpClass.FP64_ADD, Pipe.FP64, one, _ROUNDINGS)
-    rows.add("DMUL", OpClass.FP64_MUL, Pipe.FP64, one, _ROUNDINGS)
-    rows.add("DFMA", OpClass.FP64_FMA, Pipe.FP64, one, _ROUNDINGS)
+    rows.add("HSET2", OpClass.COMPARE, half, single, f"BF BF16_V2 {compared}")
+    rows.add("DADD", OpClass.FP64_ADD, Pipe.FP64, single, _ROUNDINGS)
+    rows.add("DMUL", OpClass.FP64_MUL, Pipe.FP64, single, _ROUNDINGS)
+    rows.add("DFMA", OpClass.FP64_FMA, Pipe.FP64, single, _ROUNDINGS)
     rows.add("DSETP", OpClass.COMPARE, Pipe.FP64, two, compared)
     shapes = "16816 16832 1688 1684 8816 168256 884 8x8x4 F32 F16 BF16 TF32 S8 U8 SAT AND XOR POPC"
-    rows.add("HMMA IMMA BMMA DMMA", OpClass.MMA, Pipe.MATRIX, one, shapes)
-    rows.add("MOVM", OpClass.MATRIX_MOVE, Pipe.ADDRESS, one, "16 MT88")
+    rows.add("HMMA IMMA BMMA DMMA", OpClass.MMA, Pipe.MATRIX, single, shapes)
+    rows.add("MOVM", OpClass.MATRIX_MOVE, Pipe.ADDRESS, single, "16 MT88")
 
 
 def _add_uniform(rows: Rows) -> None:
-    uniform, quick, one = Pipe.UNIFORM, Pipe.UNIFORM_MOVE, Writes.ONE
+    uniform, quick, single = Pipe.UNIFORM, Pipe.UNIFORM_MOVE, Writes.ONE
     rows.add("UIADD3", OpClass.INT_ADD, uniform, modifiers="X 64")
     rows.add("UIMAD", OpClass.INT_MAD, uniform, modifiers="WIDE HI U32 X")
     rows.add("ULEA", OpClass.INT_ADD, uniform, modifiers="HI X SX32")
@@ -202,15 +202,15 @@ def _add_uniform(rows: Rows) -> None:
     rows.add("UFLO", OpClass.BITFIELD, uniform, modifiers="U32 SH")
     rows.add("UBMSK", OpClass.BITFIELD, uniform, modifiers="W C")
     rows.add("USGXT", OpClass.BITFIELD, uniform, modifiers="U32 W")
-    rows.add("USEL", OpClass.MOVE, uniform, one)
+    rows.add("USEL", OpClass.MOVE, uniform, single)
     rows.add("UISETP", OpClass.COMPARE, uniform, Writes.TWO, f"{_COMPARISONS} U32 EX")
     rows.add("UPLOP3", OpClass.LOGIC, uniform, Writes.TWO, "LUT")
-    rows.add("UMOV", OpClass.MOVE, quick, one)
-    rows.add("ULDC", OpClass.LOAD_CONST, quick, one, _WIDTHS)
+    rows.add("UMOV", OpClass.MOVE, quick, single)
+    rows.add("ULDC", OpClass.LOAD_CONST, quick, single, _WIDTHS)
     rows.add("VOTEU", OpClass.VOTE, quick, Writes.BUT_LAST, "ANY ALL EQ")
     rows.add("R2UR", OpClass.MOVE, Pipe.TO_UNIFORM, Writes.BUT_LAST)
-    rows.add("S2UR", OpClass.MOVE, Pipe.VARIABLE, one)
-    rows.add("REDUX", OpClass.VOTE, Pipe.VARIABLE, one, "SUM MIN MAX AND OR XOR S32")
+    rows.add("S2UR", OpClass.MOVE, Pipe.VARIABLE, single)
+    rows.add("REDUX", OpClass.VOTE, Pipe.VARIABLE, single, "SUM MIN MAX AND OR XOR S32")
     rows.add("ELECT", OpClass.VOTE, quick, Writes.BUT_LAST)
 
 
@@ -251,14 +251,14 @@ def _add_control(rows: Rows) -> None:
     rows.add("RET", OpClass.RETURN, control, none, "REL ABS NODEC", ControlEffect.RETURN)
     rows.add("EXIT", OpClass.RETURN, control, none, "", ControlEffect.EXIT)
     rows.add("BPT", OpClass.TRAP, control, none, "TRAP", ControlEffect.TRAP)
-    # WARPSYNC.COLLECTIVE leads to its label, too
+    # WARPSYNC.COLLECTIVE also branches to its label.
     rows.add("WARPSYNC", OpClass.CONTROL_OTHER, control, none, "ALL COLLECTIVE EXCLUSIVE")
     rows.add("BSSY BSYNC BREAK YIELD NOP", OpClass.CONTROL_OTHER, control, none)
     rows.add("ENDCOLLECTIVE PMTRIG", OpClass.CONTROL_OTHER, control, none)
     rows.add("BMOV", OpClass.CONTROL_OTHER, Pipe.VARIABLE, Writes.ONE, "32 CLEAR")
     rows.add("NANOSLEEP", OpClass.NANOSLEEP, control, none, "WARP")
     rows.add("DEPBAR", OpClass.ASYNC_WAIT, control, none, "LE")
-    # BAR.ARV does not wait, which the lowering says
+    # BAR.ARV does not wait; the lowering handles this.
     words = "SYNC ARV RED OR AND POPC DEFER_BLOCKING"
     rows.add("BAR", OpClass.BARRIER, Pipe.ADDRESS, none, words, ControlEffect.BARRIER)
 

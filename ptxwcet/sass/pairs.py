@@ -1,11 +1,11 @@
-"""Numbers of 64 bits that two instructions make: the low word in one, the high word in another.
+"""Recognises numbers of 64 bits whose low and high words are made by two instructions.
 
 ``IADD3 R2, P0, R4, R6, RZ`` and ``IADD3.X R3, R5, R7, RZ, P0, !PT`` are one sum, whose low word
-carries into the high one. Each half by itself says little of the whole. :func:`wholes` finds such
-pairs in a basic block and gives the whole as a term over what was there before both.
+carries into the high one. Each half on its own determines little of the whole. :func:`wholes`
+recognises such pairs in a basic block and gives the whole as a term over the values before both.
 
-Known are sums with a carry (IADD3, LEA, IMAD.X), moves of both halves, shifts to the left and
-numbers extended by their sign. All else has no whole, and is known as its halves.
+Supported are sums with a carry (IADD3, LEA, IMAD.X), moves of both halves, shifts to the left and
+sign-extended numbers. All others have no whole, and are represented by their halves.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ Pair = tuple[str, str]
 
 
 class Whole(NamedTuple):
-    """``low`` and ``high`` are the indices of the instructions that write the words of ``pair``;
-    ``meaning`` has the number, of what its sources hold before the first of both. Sources of 64
-    bits are vectors of their halves.
+    """A number of 64 bits: ``low`` and ``high`` are the indices of the instructions that write the
+    words of ``pair``; ``meaning`` has the number, over the values of its sources before the first
+    of both. Sources of 64 bits are vectors of their halves.
     """
 
     pair: Pair
@@ -49,12 +49,12 @@ class Whole(NamedTuple):
 def wholes(
     instructions: Sequence[Instruction], start: int, end: int, wanted: Collection[Pair]
 ) -> Iterator[Whole]:
-    """The numbers of wanted pairs that a basic block makes by two instructions.
+    """Yields the numbers of wanted pairs that a basic block makes by two instructions.
 
     Cost: linear for each pair, but for the instructions between two halves.
     """
     for pair in wanted:
-        before = -1  # what wrote one of both halves last, if that was one
+        before = -1  # the last writer of a single half
         for index in range(start, end):
             written = set(pair).intersection(instructions[index].writes)
             if not written:
@@ -62,33 +62,33 @@ def wholes(
             other = set(pair).intersection(instructions[before].writes) if before >= 0 else set()
             if len(written) == 1 and other == set(pair) - written:
                 low, high = (index, before) if pair[0] in written else (before, index)
-                found = _whole(instructions, low, high)
-                if found is not None:
-                    yield Whole(pair, low, high, found)
+                meaning = _whole(instructions, low, high)
+                if meaning is not None:
+                    yield Whole(pair, low, high, meaning)
             before = index if len(written) == 1 else -1
 
 
 def _whole(instructions: Sequence[Instruction], low: int, high: int) -> Meaning | None:
-    one, other = instructions[low], instructions[high]
-    if one.guard is not None or other.guard is not None:
+    lower, other = instructions[low], instructions[high]
+    if lower.guard is not None or other.guard is not None:
         return None
     first, second = min(low, high), max(low, high)
     changed = {name for at in range(first, second) for name in instructions[at].writes}
-    carries = {name for name in one.writes if _is_carry(name)} if low < high else set[str]()
+    carries = {name for name in lower.writes if _is_carry(name)} if low < high else set[str]()
     if any(carries.intersection(instructions[at].writes) for at in range(low + 1, high)):
         return None
     if not changed.intersection(instructions[second].reads) <= carries:
         return None
     sources = list[Operand]()
     try:
-        result = _made(_Half(one, sources), _Half(other, sources), carries)
+        result = _made(_Half(lower, sources), _Half(other, sources), carries)
     except UnknownTermError:
         return None
     return Meaning((result,), tuple(sources))
 
 
 def moved_register(instruction: Instruction) -> str | None:
-    """The register that an instruction copies to another one, None if it does anything else."""
+    """Returns the register that an instruction copies to another one, None if it does not."""
     try:
         moved = _Half(instruction, []).moved
     except UnknownTermError:
@@ -115,9 +115,9 @@ class _Half(Given):
         count += self.name == "LEA" and "HI" in words and "SX32" not in words
         super().__init__(words, instruction.operands, count)
         self.sources = sources
-        names = [one.name for one in self.predicates if isinstance(one, Register)]
-        added = [one for one in self.predicates if not isinstance(one, Register)]
-        self.require(all(isinstance(one, Immediate) and one.value == 0 for one in added))
+        names = [p.name for p in self.predicates if isinstance(p, Register)]
+        added = [p for p in self.predicates if not isinstance(p, Register)]
+        self.require(all(isinstance(p, Immediate) and p.value == 0 for p in added))
         self.require(len(set(names)) == len(names))
         self.carried = frozenset(names)
 
@@ -127,7 +127,7 @@ class _Half(Given):
 
     @property
     def moved(self) -> Operand | None:
-        """What it moves."""
+        """The operand that it moves."""
         if self.name == "MOV":
             return self.values[0]
         is_move = self.name == "IMAD" and self.words <= {"MOV", "U32"}
@@ -135,12 +135,12 @@ class _Half(Given):
 
     @property
     def signed(self) -> Operand | None:
-        """Of what number it has copies of the sign."""
+        """The number of whose sign it makes copies."""
         is_sign = self.name == "SHF" and self.words == {"R", "S32", "HI"}
         return self.values[2] if is_sign and self.literal(1) == 31 else None
 
     def wide(self, low: Operand, high: Operand) -> Term:
-        """The number of 64 bits with these words."""
+        """Returns the number of 64 bits with these words."""
         match low, high:
             case Immediate(int()), Immediate(int()):
                 return const(self.read(high).value << 32 | self.read(low).value, 64)
@@ -152,7 +152,7 @@ class _Half(Given):
 
 
 def halves_of(name: str) -> Pair | None:
-    """The registers of the aligned pair that one is of, None of what is none."""
+    """Returns the registers of the aligned pair that contains one, None without such a pair."""
     bank = name.rstrip("0123456789")
     if bank not in ("R", "UR") or bank == name:
         return None
@@ -161,7 +161,7 @@ def halves_of(name: str) -> Pair | None:
 
 
 def are_halves(low: Operand, high: Operand) -> bool:
-    """Whether both are one number of 64 bits: registers side by side, or words of a bank."""
+    """Returns whether both are one number of 64 bits: adjacent registers, or words of a bank."""
     match low, high:
         case Register(one), Register(other):
             return halves_of(one) == (one, other)
@@ -172,7 +172,7 @@ def are_halves(low: Operand, high: Operand) -> bool:
 
 
 def place_of(address: Address) -> int | None:
-    """A place in a constant bank that is a literal."""
+    """Returns a place in a constant bank that is a literal."""
     match address:
         case Address(Immediate(int(base)), offset):
             return base + offset
@@ -180,7 +180,7 @@ def place_of(address: Address) -> int | None:
 
 
 def _made(low: _Half, high: _Half, carries: set[str]) -> Term:
-    """The whole. Raises UnknownTermError where it is not known."""
+    """Returns the whole. Raises UnknownTermError if it is unknown."""
     if carries and high.is_carrying:
         if not high.carried <= carries or not high.carried:
             raise UnknownTermError
@@ -197,17 +197,17 @@ def _made(low: _Half, high: _Half, carries: set[str]) -> Term:
 
 
 def _are_words(low: Operand, high: Operand) -> bool:
-    """Whether both may be the words of one number: any registers, or words of a bank."""
+    """Returns whether both may be the words of one number: any registers, or words of a bank."""
     is_both = isinstance(low, Register) and isinstance(high, Register)
     return is_both or are_halves(low, high)
 
 
 def _are_literals(*operands: Operand) -> bool:
-    return all(isinstance(one, Immediate) and isinstance(one.value, int) for one in operands)
+    return all(isinstance(o, Immediate) and isinstance(o.value, int) for o in operands)
 
 
 def _shifted(low: _Half, high: _Half) -> Term:
-    """Both words shifted to the left by as many bits."""
+    """Returns both words shifted to the left by the same number of bits."""
     high.require(high.name == "SHF" and low.name in ("SHF", "IMAD"))
     amount = high.literal(1)
     high.require(high.words == {"L", "U64", "HI"} and amount is not None)
@@ -222,14 +222,14 @@ def _shifted(low: _Half, high: _Half) -> Term:
 
 
 def _sum(low: _Half, high: _Half) -> Term:
-    """A sum that carries from its low word into the high one."""
+    """Returns a sum that carries from its low word into the high one."""
     if low.name == "LEA":
         return _scaled_sum(low, high)
     low.require(low.name == "IADD3" and "X" not in low.words and not low.predicates)
     if high.name == "LEA":
         return _sum_with_sign(low, high)
     summands = list(low.values)
-    low.require(sum(not _is_zero(one) for one in summands) <= 1 + len(high.carried))
+    low.require(sum(not _is_zero(first) for first in summands) <= 1 + len(high.carried))
     if high.name == "IMAD":
         high.require("X" in high.words and 0 in (high.literal(0), high.literal(1)))
         high.require(not high.words & {"WIDE", "HI"})
@@ -238,8 +238,8 @@ def _sum(low: _Half, high: _Half) -> Term:
         high.require(high.name == "IADD3")
         others = list(high.values)
     total = const(0, 64)
-    for one, two in _paired(summands, others):
-        added = _summand(low, one, two)
+    for first, two in _paired(summands, others):
+        added = _summand(low, first, two)
         total = added if total is const(0, 64) else total + added
     return total
 
@@ -247,18 +247,18 @@ def _sum(low: _Half, high: _Half) -> Term:
 def _paired(
     summands: list[Operand], others: list[Operand]
 ) -> Iterator[tuple[Operand | None, Operand | None]]:
-    """The words of each summand: first those that belong together, then registers as they stand."""
+    """Yields the words of each summand: first the matching ones, then registers in their order."""
     rules = (_fits, _may_fit)
-    low = [one for one in summands if not _is_zero(one)]
-    high = [one for one in others if not _is_zero(one)]
+    low = [w for w in summands if not _is_zero(w)]
+    high = [word for word in others if not _is_zero(word)]
     for rule in rules:
-        for one in list(low):
-            partner = next((two for two in high if rule(one, two)), None)
+        for word in list(low):
+            partner = next((two for two in high if rule(word, two)), None)
             if partner is not None:
-                low.remove(one)
+                low.remove(word)
                 high.remove(partner)
-                yield one, partner
-    yield from ((one, None) for one in low)
+                yield word, partner
+    yield from ((word, None) for word in low)
     yield from ((None, two) for two in high)
 
 
@@ -271,7 +271,7 @@ def _is_zero(operand: Operand) -> bool:
 
 
 def _fits(low: Operand, high: Operand) -> bool:
-    """Whether both are the words of one summand."""
+    """Returns whether both are the words of one summand."""
     match low, high:
         case Decorated(one, "-", ""), Decorated(other, "~", ""):
             return are_halves(one, other) or _is_zero(other)
@@ -301,7 +301,7 @@ def _summand(half: _Half, low: Operand | None, high: Operand | None) -> Term:
 
 
 def _sum_with_sign(low: _Half, high: _Half) -> Term:
-    """LEA.HI.X.SX32 by 1 adds the sign of a number: IADD3 has added the number itself."""
+    """Returns a sum with LEA.HI.X.SX32 by 1: it adds the sign of the number that IADD3 added."""
     high.require({"HI", "X", "SX32"} <= high.words and high.literal(2) == 1)
     high.require(high.is_plain(0, 1) and low.is_plain(0, 1))
     number, *_ = high.values
@@ -311,7 +311,7 @@ def _sum_with_sign(low: _Half, high: _Half) -> Term:
 
 
 def _scaled_sum(low: _Half, high: _Half) -> Term:
-    """LEA and LEA.HI.X: a number shifted left, and another one added."""
+    """Returns the sum of LEA and LEA.HI.X: a number shifted left, and another one added."""
     amount = low.literal(len(low.values) - 1)
     low.require(not low.words and high.name == "LEA" and {"HI", "X"} <= high.words)
     low.require(amount is not None and high.literal(len(high.values) - 1) == amount)

@@ -1,7 +1,7 @@
-"""A cubin as text: what the file says of its kernels, and the disassembler's listing of them.
+"""Reads a cubin to text: the file's information on its kernels, and the disassembler's listing.
 
-The text is that of :mod:`ptxwcet.sass.listing`, and all that follows is read from it. Each word of
-the listing is compared with the file, so that what is analysed is what is there.
+The text has the form of :mod:`ptxwcet.sass.listing`, and all later stages read it. Each word of the
+listing is compared with the file, so that the analysed code is the code in the file.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _SECOND_HALF = re.compile(r"\s*/\* 0x([0-9a-f]{16}) \*/\s*")
 
 
 def read_source(path: str | os.PathLike[str]) -> SourceFile:
-    """The listing of a cubin. Raises PtxwcetError: PW112 (not read), and as :func:`listed`.
+    """Returns the listing of a cubin. Raises PtxwcetError: PW112 (unreadable), or :func:`listed`'s.
 
-    Cost: that of the disassembler.
+    Cost: one run of the disassembler.
     """
     name = os.fspath(path)
     try:
@@ -51,7 +51,7 @@ def read_source(path: str | os.PathLike[str]) -> SourceFile:
 
 
 def listed(name: str, data: bytes) -> SourceFile:
-    """The listing of a cubin's bytes. Raises PtxwcetError: PW123, PW124, PW125."""
+    """Returns the listing of a cubin's bytes. Raises PtxwcetError: PW123, PW124, PW125."""
     if architecture := architecture_of(data):
         require_architecture(name, architecture)
     cubin = read_cubin(name, data)
@@ -69,9 +69,9 @@ def _written(name: str, cubin: Cubin, version: str, listing: str) -> Iterator[st
         ptx += data.decode("utf-8", "replace").removesuffix("\0").split("\0")
     yield f".target sm_{cubin.architecture}"
     yield f".disassembler {version}"
-    for one in cubin.variables:
-        initial = f" {one.initial.hex()}" if one.initial else ""
-        yield f".variable {one.space} {one.name} {one.offset:#x} {one.size}{initial}"
+    for v in cubin.variables:
+        initial = f" {v.initial.hex()}" if v.initial else ""
+        yield f".variable {v.space} {v.name} {v.offset:#x} {v.size}{initial}"
     for section in cubin.sections:
         if section.name not in parts:
             raise _unlike(name, f"kernel {section.name} is missing")
@@ -83,18 +83,18 @@ def _written(name: str, cubin: Cubin, version: str, listing: str) -> Iterator[st
 
 
 def _parts(name: str, cubin: Cubin, listing: str) -> dict[str, list[str]]:
-    """The lines of each section of code.
+    """Returns the lines of each section of code.
 
-    A name in the file may hold whole lines of a listing. No instruction can be put into another's
-    place by that: each section of the file begins once, and there is no code outside of them.
+    A name in the file may contain whole lines of a listing. It cannot replace an instruction: each
+    section of the file begins once, and there is no code outside of them.
     """
-    known = {one.name for one in cubin.sections} | cubin.others
+    expected = {section.name for section in cubin.sections} | cubin.others
     parts: dict[str, list[str]] = {}
     lines: list[str] | None = None
     for line in listing.splitlines():
         if line.startswith("//-"):
             begins = _SECTION.fullmatch(line)
-            if begins is not None and (begins[1] in parts or begins[1] not in known):
+            if begins is not None and (begins[1] in parts or begins[1] not in expected):
                 raise _unlike(name, f"a section .text.{begins[1]} more than there are begins")
             lines = None if begins is None else parts.setdefault(begins[1], [])
         elif lines is not None:
@@ -113,8 +113,8 @@ def _head(section: CodeSection) -> Iterator[str]:
     if section.unresolved is not None:
         yield f".relocations {section.unresolved:#x}"
     yield f".parameters {section.parameters_at:#x}"
-    for one in section.parameters:
-        yield f".parameter {one.offset:#x} {one.size}"
+    for argument in section.parameters:
+        yield f".parameter {argument.offset:#x} {argument.size}"
     for keyword, value in (
         ("reqntid", section.threads),
         ("maxntid", section.most_threads),
@@ -123,15 +123,15 @@ def _head(section: CodeSection) -> Iterator[str]:
         if value is not None:
             yield f".{keyword} {value[0]} {value[1]} {value[2]}"
     for at, targets in section.branches.items():
-        yield f".branches {at:#x} " + " ".join(f"{one:#x}" for one in targets)
+        yield f".branches {at:#x} " + " ".join(f"{target:#x}" for target in targets)
 
 
 def _body(
     name: str, section: CodeSection, lines: list[str], ptx: Mapping[str, int]
 ) -> Iterator[str]:
-    """The instructions, each with its word, and what stands between them.
+    """Yields the instructions, each with its word, and the lines between them.
 
-    ``ptx``: how many lines of PTX come before those of a section.
+    ``ptx``: the number of lines of PTX before those of a section.
     """
     functions = list(section.functions)
     address, first, labels = 0, None, set[str]()
@@ -145,8 +145,8 @@ def _body(
             if word != section.code[address : address + 16]:
                 raise _unlike(name, f"the word at {address:#06x} is another one")
             while functions and functions[0].start == address:
-                one = functions.pop(0)
-                yield f".{'kernel' if one.is_kernel else 'function'} {one.name}"
+                function = functions.pop(0)
+                yield f".{'kernel' if function.is_kernel else 'function'} {function.name}"
             text = first[2].strip()
             if (operand := section.relocated.get(address)) is not None:
                 text, count = _RELOCATED.subn(lambda _, new=operand: new, text)
@@ -154,10 +154,10 @@ def _body(
                     raise _unlike(name, f"the relocated operand at {address:#06x} is missing")
             yield f"/*{address:04x}*/ {text} ; /* {high:016x}{low:016x} */"
             address, first = address + 16, None
-        elif found := _INSTRUCTION.fullmatch(line):
-            if int(found[1], 16) != address:
-                raise _unlike(name, f"it goes on at {found[1]}, not at {address:04x}")
-            first = found
+        elif match := _INSTRUCTION.fullmatch(line):
+            if int(match[1], 16) != address:
+                raise _unlike(name, f"it goes on at {match[1]}, not at {address:04x}")
+            first = match
         elif label := _LABEL.fullmatch(line):
             if label[1] in labels:
                 raise _unlike(name, f"label {label[1]} is there twice")

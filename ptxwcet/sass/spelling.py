@@ -1,8 +1,8 @@
-"""Terms as instructions of PTX, where one computes just that.
+"""Spells terms as instructions of PTX, where a single one computes the term.
 
-Searches for why loops end, the conditions that people read and what is asked of them look at
-opcodes. An instruction of machine code is spelled as one of PTX if the row of that one gives the
-same term, which is asked of the row: what does not is left as it is.
+Searches for the causes of loop exits, displayed conditions and queries inspect opcodes. An
+instruction of machine code is spelled as one of PTX if the row of the latter gives the same term;
+all others are left unchanged.
 """
 
 from __future__ import annotations
@@ -45,33 +45,31 @@ def spelled(
     guard: Guard | None,
     registers: Mapping[str, str],
 ) -> Instruction | None:
-    """An instruction of PTX that leaves the one term of a meaning in a register, if there is one.
+    """Returns an instruction of PTX that leaves the single term of a meaning in a register, if any.
 
-    ``registers`` are the types of those that it names. Cost: constant.
+    ``registers`` are the types of the registers that it names. Cost: constant.
     """
     (root,) = meaning.results
     for mnemonic, read in _candidates(root, meaning.sources):
         operands = [Register(target), *read]
         made = instruction_of(mnemonic, operands, place, guard=guard)
-        found = meaning_of(made, registers)
-        if found is not None and _is_same(found, meaning):
+        spelled_meaning = meaning_of(made, registers)
+        if spelled_meaning is not None and _is_same(spelled_meaning, meaning):
             return made
     return None
 
 
-def _is_same(found: Meaning, wanted: Meaning) -> bool:
-    """Whether both compute the same; sources may be numbered otherwise, or be literals."""
-    numbers = [
-        wanted.sources.index(one) if one in wanted.sources else None for one in found.sources
-    ]
+def _is_same(given: Meaning, wanted: Meaning) -> bool:
+    """Returns whether both compute the same; sources may be numbered otherwise, or be literals."""
+    numbers = [wanted.sources.index(s) if s in wanted.sources else None for s in given.sources]
 
-    def numbered(one: Term, args: list[Term]) -> Term:
-        if one.op is Op.SOURCE:
-            number = numbers[one.value]
-            return any_bits(one.width) if number is None else source(number, one.width)
-        return term(one.op, one.width, tuple(args), one.value) if args else one
+    def numbered(node: Term, args: list[Term]) -> Term:
+        if node.op is Op.SOURCE:
+            number = numbers[node.value]
+            return any_bits(node.width) if number is None else source(number, node.width)
+        return term(node.op, node.width, tuple(args), node.value) if args else node
 
-    return fold(found.results[0], numbered) is wanted.results[0]
+    return fold(given.results[0], numbered) is wanted.results[0]
 
 
 def _candidates(root: Term, sources: Sequence[Operand]) -> Iterator[Spelled]:
@@ -83,8 +81,8 @@ def _candidates(root: Term, sources: Sequence[Operand]) -> Iterator[Spelled]:
     if width == 1:
         yield from _truths(root, sources)
         return
-    read = [_leaf(one, sources) for one in root.args]
-    operands = tuple(one for one in read if one is not None)
+    read = [_leaf(operand, sources) for operand in root.args]
+    operands = tuple(operand for operand in read if operand is not None)
     if root.op in _PLAIN and len(operands) == len(read):
         for name in _PLAIN[root.op]:
             yield f"{name}{width}", operands
@@ -100,18 +98,18 @@ def _candidates(root: Term, sources: Sequence[Operand]) -> Iterator[Spelled]:
     if root.op is Op.EXTRACT and root.value == 0 and len(operands) == 1:
         yield f"cvt.u{width}.u{root.args[0].width}", operands
     if root.op is Op.ADD and root.args[0].op is Op.MUL:
-        factors = [_leaf(one, sources) for one in root.args[0].args]
+        factors = [_leaf(factor, sources) for factor in root.args[0].args]
         if None not in (*factors, read[1]):
-            parts = tuple(one for one in (*factors, read[1]) if one is not None)
+            parts = tuple(operand for operand in (*factors, read[1]) if operand is not None)
             yield f"mad.lo.s{width}", parts
     if root.op is Op.ITE:
         yield from _choices(root, sources)
 
 
 def _choices(root: Term, sources: Sequence[Operand]) -> Iterator[Spelled]:
-    """One of two numbers: by a predicate, or the smaller or larger one."""
+    """Yields spellings of one of two numbers: by a predicate, or the smaller or larger one."""
     condition, *numbers = root.args
-    read = tuple(one for one in (_leaf(each, sources) for each in numbers) if one is not None)
+    read = tuple(leaf for leaf in (_leaf(each, sources) for each in numbers) if leaf is not None)
     if len(read) < 2:
         return
     chosen = _leaf(condition, sources)
@@ -124,20 +122,20 @@ def _choices(root: Term, sources: Sequence[Operand]) -> Iterator[Spelled]:
 
 
 def _truths(root: Term, sources: Sequence[Operand]) -> Iterator[Spelled]:
-    """Comparisons, alone and joined with a predicate; what joins predicates."""
+    """Yields comparisons, single or combined with a predicate, and combinations of predicates."""
     yield from _comparisons(root, sources, "", ())
     if root.op is Op.NOT and (inner := _leaf(root.args[0], sources)) is not None:
         yield "not.pred", (inner,)
     word = _JOINED.get(root.op)
     if word is None:
         return
-    for one, other in (root.args, root.args[::-1]):
+    for first, other in (root.args, root.args[::-1]):
         joined = _truth(other, sources)
         if joined is not None:
-            yield from _comparisons(one, sources, f".{word}", (joined,))
-    read = tuple(_leaf(one, sources) for one in root.args)
+            yield from _comparisons(first, sources, f".{word}", (joined,))
+    read = tuple(_leaf(arg, sources) for arg in root.args)
     if None not in read:
-        yield f"{word}.pred", tuple(one for one in read if one is not None)
+        yield f"{word}.pred", tuple(operand for operand in read if operand is not None)
 
 
 def _comparisons(
@@ -151,37 +149,37 @@ def _comparisons(
         names = [_COMPARED[inner.op][is_negated]]
     else:
         return
-    read = tuple(_leaf(one, sources) for one in inner.args)
+    read = tuple(_leaf(arg, sources) for arg in inner.args)
     if None in read:
         return
-    one, other = (each for each in read if each is not None)
+    first, other = (each for each in read if each is not None)
     for name, kind in names:
-        for shown, pair in ((name, (one, other)), (_TURNED[name], (other, one))):
+        for shown, pair in ((name, (first, other)), (_TURNED[name], (other, first))):
             if not isinstance(pair[0], Immediate):
                 yield f"setp.{shown}{word}.{kind}{inner.args[0].width}", (*pair, *joined)
 
 
-def _leaf(one: Term, sources: Sequence[Operand]) -> Operand | None:
-    if one.op is Op.SOURCE:
-        return sources[one.value]
-    if one.op is Op.CONST:
-        number = signed(one.value, one.width) if one.width > 1 else one.value
+def _leaf(leaf: Term, sources: Sequence[Operand]) -> Operand | None:
+    if leaf.op is Op.SOURCE:
+        return sources[leaf.value]
+    if leaf.op is Op.CONST:
+        number = signed(leaf.value, leaf.width) if leaf.width > 1 else leaf.value
         return Immediate(number, str(number))
     return None
 
 
-def _truth(one: Term, sources: Sequence[Operand]) -> Operand | None:
-    """A predicate, or what it is not."""
-    if one.op is Op.NOT:
-        inner = _leaf(one.args[0], sources)
+def _truth(root: Term, sources: Sequence[Operand]) -> Operand | None:
+    """Returns a predicate, or a negated one."""
+    if root.op is Op.NOT:
+        inner = _leaf(root.args[0], sources)
         return Negated(inner) if isinstance(inner, Register) else None
-    found = _leaf(one, sources)
-    return found if isinstance(found, Register) else None
+    operand = _leaf(root, sources)
+    return operand if isinstance(operand, Register) else None
 
 
-def _amount(one: Term, sources: Sequence[Operand]) -> Operand | None:
-    """A number of bits, of 32 where what is shifted has 64."""
-    if one.op is Op.CONST:
-        return Immediate(one.value, str(one.value))
-    inner = one.args[0] if one.op is Op.ZEXT else one
+def _amount(root: Term, sources: Sequence[Operand]) -> Operand | None:
+    """Returns a number of bits, of 32 if the shifted number has 64."""
+    if root.op is Op.CONST:
+        return Immediate(root.value, str(root.value))
+    inner = root.args[0] if root.op is Op.ZEXT else root
     return _leaf(inner, sources)

@@ -1,8 +1,8 @@
-"""Calls of machine code replaced by copies of what they call.
+"""Replaces calls of machine code by copies of their callees.
 
-A call saves nothing: registers are those of the caller, and the function returns to where a
-register says. That it returns behind the call is proved, or the kernel is refused: the register
-holds that address at the call, nothing in the function or in what that calls writes it, and each
+A call saves nothing: registers are those of the caller, and the function returns to the address in
+a register. The return to the instruction after the call is proved, or the kernel is refused: the
+register holds that address at the call, nothing in the function or its callees writes it, and each
 return is by it or a copy, with a high word of 0 that was moved there just before.
 """
 
@@ -25,11 +25,11 @@ _MOST_INSTRUCTIONS = 200_000
 
 
 def with_copies(kernel: Kernel, functions: Mapping[str, Kernel]) -> Kernel:
-    """The kernel without calls; ``functions`` are those of its module.
+    """Returns the kernel without calls; ``functions`` are those of its module.
 
     Raises PtxwcetError (PW125) for a call that cannot be replaced. Cost: linear in all copies.
     """
-    if not any(one.callee is not None for one in kernel.instructions):
+    if not any(i.callee is not None for i in kernel.instructions):
         return kernel
     splicer = _Splicer(functions)
     splicer.copy(kernel, "", None, ())
@@ -64,11 +64,11 @@ class _Splicer:
         around: tuple[str, ...],
         kept: frozenset[str] = frozenset(),
     ) -> None:
-        """A copy of a kernel or function, and behind it copies of what it calls.
+        """Appends a copy of a kernel or function, followed by copies of its callees.
 
         ``prefix`` is that of its labels; ``returns``: the registers by which it has to return, and
-        the label where they lead. ``around`` are the functions that it is called by, ``kept`` the
-        registers by which it and these return, which nothing in it may write.
+        the label of the return. ``around`` are its callers, ``kept`` the registers by which it and
+        these return, which nothing in it may write.
         """
         pending: list[tuple[Kernel, str, tuple[tuple[str, ...], str]]] = []
         begin = len(self.instructions)
@@ -97,13 +97,13 @@ class _Splicer:
                 _require_return(kernel, index, returns[0])
                 made = _jump(instruction, returns[1])
             else:
-                targets = tuple(prefix + one for one in instruction.targets)
+                targets = tuple(prefix + target for target in instruction.targets)
                 made = _renamed(instruction, prefix, kernel)._replace(targets=targets)
             self.instructions.append(made)
             self.encoded.append(kernel.code.encoded[index])
         self.labels |= {prefix + name: begin + at for name, at in kernel.labels.items()}
         self.tables |= {
-            prefix + name: tuple(prefix + one for one in table)
+            prefix + name: tuple(prefix + target for target in table)
             for name, table in kernel.branch_tables.items()
         }
         for function, own, back in pending:
@@ -112,7 +112,7 @@ class _Splicer:
 
 
 def _renamed(instruction: Instruction, prefix: str, kernel: Kernel) -> Instruction:
-    """The instruction, with labels and tables of this copy."""
+    """Returns the instruction, with labels and tables of this copy."""
     named = kernel.labels.keys() | kernel.branch_tables.keys()
     if not prefix or named.isdisjoint(instruction.names):
         return instruction
@@ -121,7 +121,7 @@ def _renamed(instruction: Instruction, prefix: str, kernel: Kernel) -> Instructi
 
 
 def _jump(instruction: Instruction, label: str) -> Instruction:
-    """A call or return as a branch, which takes what it took."""
+    """Returns a call or return as a branch with the same timing."""
     opcode = instruction.opcode
     assert opcode is not None
     guard: Guard | None = instruction.guard
@@ -136,13 +136,13 @@ def _jump(instruction: Instruction, label: str) -> Instruction:
 
 
 def _return_registers(call: Instruction) -> tuple[str, ...]:
-    """Returns the registers that hold the address behind a call: the low word, then the high."""
-    return tuple(one.name for one in call.operands if isinstance(one, Register))
+    """Returns the registers with the address after a call: the low word, then the high."""
+    return tuple(operand.name for operand in call.operands if isinstance(operand, Register))
 
 
 def _require_return(kernel: Kernel, index: int, registers: tuple[str, ...]) -> None:
-    """Refuses a return that is not proved to be by these registers or copies of them, made in the
-    block of the return. Without a second one the high word has to be 0.
+    """Refuses a return that is not proved to use these registers or copies of them, made in the
+    block of the return. Without a second register the high word has to be 0.
     """
     instruction = kernel.instructions[index]
     match instruction.operands:
@@ -171,16 +171,16 @@ def _require_return(kernel: Kernel, index: int, registers: tuple[str, ...]) -> N
 
 
 def _is_zero(instruction: Instruction, registers: Mapping[str, str]) -> bool:
-    """Whether an instruction that writes one register writes 0 there."""
+    """Returns whether an instruction that writes one register writes 0 there."""
     meaning = None if instruction.guard is not None else meaning_of(instruction, registers)
     return meaning is not None and meaning.results == (const(0, 32),)
 
 
-def _refuse(instruction: Instruction, what: str) -> NoReturn:
+def _refuse(instruction: Instruction, reason: str) -> NoReturn:
     raise PtxwcetError(
         Diagnostic(
             "PW125",
-            f"machine code that is not known: {what}",
+            f"machine code that is not known: {reason}",
             instruction.span,
             help="bound the kernel from its PTX, or compile it so that the function is inlined: "
             "as one file, without __noinline__, -rdc=true and -dc",

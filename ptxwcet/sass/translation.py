@@ -1,21 +1,20 @@
-"""Machine code as the analyses of values read it: registers of their own, wide numbers, accesses.
+"""Prepares machine code for value analyses: separate registers, wide numbers, accesses.
 
-A kernel of machine code is made into one that says the same of every register and does the same to
-memory, in the words that analyses know:
+A kernel of machine code becomes an equivalent one, with the same registers and accesses to memory,
+in the terms of the analyses:
 
-* Words of constant bank 0 are loaded at the beginning, as parameters, by instructions that are not
-  in the code.
-* A number of 64 bits lies in two registers. Where something reads both as one, a register of 64
-  bits (``R2:64``) holds it, too, and is written behind every write of a half
-  (:mod:`ptxwcet.sass.pairs` knows of what two instructions make together).
-* Registers are written again and again for other numbers: each web of writes and reads that belong
-  together becomes a register of its own (:mod:`ptxwcet.sass.webs`).
+* Words of constant bank 0 are loaded at the beginning, as parameters, by added instructions.
+* A number of 64 bits occupies two registers. Where an instruction reads both as one, an added
+  register of 64 bits (``R2:64``) holds it, too, and is written after every write of a half
+  (:mod:`ptxwcet.sass.pairs` recognises numbers that two instructions make together).
+* Registers are reused for other numbers: each web of related writes and reads becomes a register of
+  its own (:mod:`ptxwcet.sass.webs`).
 * The place of a block in its cluster, which code of sm_90 adds to addresses of shared memory, is 0
-  unless the file says that blocks are launched in clusters: whose launch is not bounded.
+  unless the file requires clusters: their launches are not bounded.
 * Accesses to memory, votes and exchanges become those of PTX (:mod:`ptxwcet.sass.accesses`).
 
-Instructions keep their order. Those that were added have the place of the one that they stand
-beside, no encoding, and take no time.
+Instructions keep their order. Added instructions have the place of an adjacent one, no encoding,
+and take no time.
 """
 
 from __future__ import annotations
@@ -61,22 +60,22 @@ from ptxwcet.sass.spelling import spelled
 from ptxwcet.sass.splicing import with_copies
 from ptxwcet.sass.webs import speculated, with_webs
 
-BANK, VARIABLES = "c[0x0]", "c[0x3]"  # what the banks hold: parameters, variables
+BANK, VARIABLES = "c[0x0]", "c[0x3]"  # contents of the banks: parameters, variables
 _BANK_BYTES = 1 << 16
 _PREDICATE = re.compile(r"(!?)(U?P[0-6T])")
 _ALIKE = ("DIV", "CONV")
 _MOST_PAIRS = 100
-"""From so many pairs on no more are looked at only because a register was copied."""
+"""The number of pairs from which on copies of registers add no further pairs."""
 
 
 def translated(kernel: Kernel) -> Kernel:
-    """The kernel as analyses read it. Cost: some times linear in the kernel."""
+    """Returns the kernel as analyses read it. Cost: a small multiple of linear in the kernel."""
     if not kernel.instructions:
         return kernel
     translation = _Translation(kernel)
     while translation.wants_more():
         translation.build()
-    # wide numbers that nothing reads go first: they would read halves that have nothing in common
+    # Unread wide numbers are removed first: they would read unrelated halves.
     wide = _pruned(with_webs(translation.kernel(), lambda name: ":" in name))
     apart = with_webs(wide)
     divided = with_divisions(apart)
@@ -84,15 +83,15 @@ def translated(kernel: Kernel) -> Kernel:
 
 
 def translated_program(module: Module) -> Module:
-    """The module with its kernels as analyses read them, functions copied into them.
+    """Returns the module with its kernels as analyses read them, functions copied into them.
 
-    A kernel that cannot be read so costs that kernel. Cost: some times linear.
+    A kernel that cannot be translated costs only that kernel. Cost: a small multiple of linear.
     """
-    functions = {one.name: one for one in module.functions if not isinstance(one, UnreadKernel)}
+    functions = {f.name: f for f in module.functions if not isinstance(f, UnreadKernel)}
     items = [
-        _read(one, functions) if isinstance(one, Kernel) and one.is_entry else one
-        for one in module.items
-        if not isinstance(one, Kernel) or one.is_entry
+        _read(item, functions) if isinstance(item, Kernel) and item.is_entry else item
+        for item in module.items
+        if not isinstance(item, Kernel) or item.is_entry
     ]
     return replace(module, items=tuple(items))
 
@@ -112,37 +111,37 @@ _OF_CLUSTER, _CLUSTER = SpecialRegister("SR_CgaCtaId"), ".reqnctapercluster"
 class _Translation:
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
-        self._has_clusters = any(one.keyword == _CLUSTER for one in kernel.performance)
+        self._has_clusters = any(d.keyword == _CLUSTER for d in kernel.performance)
         self._blocks = build_cfg(kernel).blocks
-        self._wide: set[Pair] = set()  # those that are read as one
+        self._wide: set[Pair] = set()  # the pairs that are read as one number
         self._wholes: dict[int, list[Whole]] = {}  # by the first of their instructions
         self._known = -1
         self._made: list[Instruction] = []
-        self._encoded: dict[int, int] = {}  # where an instruction of the code is
+        self._encoded: dict[int, int] = {}  # the place of an instruction of the code
         self._starts: list[int] = []
         self._words: dict[str, tuple[str, int, int]] = {}  # bank, place, size
         self._types: dict[str, str] = {TRUTH: "pred"}
-        self._found: dict[tuple[int, Pair], str] = {}  # the number behind an instruction
+        self._found: dict[tuple[int, Pair], str] = {}  # the number after an instruction
 
     def wants_more(self) -> bool:
-        """Whether more pairs are read as one than were known."""
+        """Returns whether more pairs are read as one than were known."""
         return len(self._wide) != self._known
 
     def build(self) -> None:
-        """Everything anew, for the pairs that are known to be read as one."""
+        """Builds everything again, for the pairs that are known to be read as one."""
         self._known = len(self._wide)
         self._made, self._starts, self._found, self._wholes = [], [], {}, {}
         instructions = self._kernel.instructions
         for block in self._blocks:
-            for one in wholes(instructions, block.start, block.end, sorted(self._wide)):
-                self._wholes.setdefault(min(one.low, one.high), []).append(one)
+            for whole in wholes(instructions, block.start, block.end, sorted(self._wide)):
+                self._wholes.setdefault(min(whole.low, whole.high), []).append(whole)
         self._encoded = {}
         for index, instruction in enumerate(self._kernel.instructions):
             self._starts.append(len(self._made))
             self._one(index, instruction)
 
     def kernel(self) -> Kernel:
-        """The kernel, its registers not yet told apart."""
+        """Returns the kernel, before its registers are separated."""
         kernel, code = self._kernel, self._kernel.code
         assert code is not None
         first = kernel.instructions[0]
@@ -150,7 +149,7 @@ class _Translation:
         made = [*loads, *self._made]
         added = len(loads)
         places = [added + start for start in self._starts] + [len(made)]
-        registers = {name: self.type_of(name) for one in made for name in (*one.reads, *one.writes)}
+        registers = {name: self.type_of(name) for i in made for name in (*i.reads, *i.writes)}
         labels = {name: 0 if index == 0 else places[index] for name, index in kernel.labels.items()}
         body = tuple((0 if index == 0 else places[index], item) for index, item in kernel.body)
         own = {added + place: index for place, index in self._encoded.items()}
@@ -179,8 +178,8 @@ class _Translation:
     # --- one instruction --------------------------------------------------------------------------
 
     def _one(self, index: int, instruction: Instruction) -> None:
-        for one in self._wholes.get(index, ()):
-            self._whole(index, instruction, one.pair, one.meaning, max(one.low, one.high))
+        for whole in self._wholes.get(index, ()):
+            self._whole(index, instruction, whole.pair, whole.meaning, max(whole.low, whole.high))
         guard = instruction.guard
         if guard is not None and guard.register.startswith("%"):
             self._decide(instruction, guard.register)
@@ -196,9 +195,9 @@ class _Translation:
         self._pack(index, instruction)
 
     def _decide(self, branch: Instruction, name: str) -> None:
-        """Before a branch on several predicates: whether all of them hold, if no more decides.
+        """Adds, before a branch on predicates, whether all of them hold, if no more decides.
 
-        Whether lanes of the warp are elsewhere (DIV, CONV) is alike for all that execute it.
+        Whether lanes of the warp are elsewhere (DIV, CONV) is equal for all that execute it.
         """
         whole, sources = const(1, 1), list[Operand]()
         for text in name[1:].split("&"):
@@ -210,20 +209,20 @@ class _Translation:
                 self._types[asked.name] = "pred"
                 self._made.append(alike(asked, branch))
                 sources.append(asked)
-                one = source(len(sources) - 1, 1)
+                holds = source(len(sources) - 1, 1)
             elif part[2].endswith("T"):
-                one = const(1, 1)
+                holds = const(1, 1)
             else:
                 sources.append(Register(part[2]))
-                one = source(len(sources) - 1, 1)
-            whole = whole & (~one if part is not None and part[1] else one)
+                holds = source(len(sources) - 1, 1)
+            whole = whole & (~holds if part is not None and part[1] else holds)
         meaning = Meaning((whole,), tuple(sources))
         self._made.append(self._computed(branch, [name], meaning, None))
 
     def _whole(
         self, index: int, beside: Instruction, pair: Pair, meaning: Meaning, behind: int
     ) -> None:
-        """A number is computed before an instruction; the pair holds it behind another one."""
+        """Computes a number before an instruction; the pair holds it after another one."""
         name = f"{_wide(pair)} of {index}"
         self._types[name] = "b64"
         self._compute(beside, [name], meaning)
@@ -243,7 +242,7 @@ class _Translation:
         self._pack(index, instruction)
 
     def _pack(self, index: int, instruction: Instruction) -> None:
-        """Behind a write of halves: the whole that they are."""
+        """Adds, after a write of halves, the whole number."""
         for pair in sorted(self._wide):
             if not set(pair).isdisjoint(instruction.writes):
                 meaning = self._packed(index, instruction, pair)
@@ -253,13 +252,13 @@ class _Translation:
                 self._made.append(made)
 
     def _packed(self, index: int, instruction: Instruction, pair: Pair) -> Meaning:
-        found = self._found.get((index, pair))
-        if found is not None:
-            return Meaning((source(0, 64),), (Register(found),))
+        number = self._found.get((index, pair))
+        if number is not None:
+            return Meaning((source(0, 64),), (Register(number),))
         low, high = pair
         moved = moved_register(instruction)
         if moved is not None and moved not in pair and len(self._wide) < _MOST_PAIRS:
-            # the other half stays: the number is what it is with the register that was copied
+            # The other half stays: the number is the one with the copied register.
             other = (moved, high) if low in instruction.writes else (low, moved)
             self._wide.add(other)
             return Meaning((source(0, 64),), (Register(_wide(other)),))
@@ -269,7 +268,7 @@ class _Translation:
     # --- instructions that compute ----------------------------------------------------------------
 
     def _compute(self, beside: Instruction, targets: list[str], meaning: Meaning) -> None:
-        """Computes before an instruction what it asks for, in the lanes that execute it."""
+        """Computes the requirements of an instruction before it, in the lanes that execute it."""
         self._made.append(self._computed(beside, targets, meaning, beside.guard))
 
     def _computed(
@@ -282,11 +281,11 @@ class _Translation:
         is_code: bool = False,
         is_whole: bool = False,
     ) -> Instruction:
-        """An instruction that leaves these terms in registers; ``is_code``: it is the one beside.
-        ``is_whole``: no number of 64 bits is looked for in it.
+        """Returns an instruction that leaves these terms in registers; ``is_code``: in place of the
+        code's. ``is_whole``: no number of 64 bits is searched in it.
         """
         meaning = meaning if is_whole else _with_wide_sources(meaning, self._is_one)
-        sources = [self._source(one) for one in meaning.sources]
+        sources = [self._source(operand) for operand in meaning.sources]
         place = (beside.origin, beside.start, beside.end)
         if len(targets) == 1:
             read = Meaning(meaning.results, tuple(sources))
@@ -300,9 +299,9 @@ class _Translation:
         name, *words = beside.mnemonic.split(".")
         loaded = list[Operand]()
         if is_code and name in ("LDC", "ULDC"):  # an access, of one word for all lanes
-            word = next(one for one in beside.operands if isinstance(one, Element))
+            word = next(w for w in beside.operands if isinstance(w, Element))
             loaded = [Address(SymbolRef(word.array.name, place_of(word.index) or 0))]
-            small = next((one.lower() for one in words if one[1:] in ("8", "16")), None)
+            small = next((w.lower() for w in words if w[1:] in ("8", "16")), None)
             words = ["const", small or f"b{32 * len(targets)}"]
         op_class = beside.op_class if is_code and beside.op_class is not None else OpClass.MOVE
         opcode = _opcode(name, op_class, bool(loaded), meaning.results)
@@ -316,7 +315,7 @@ class _Translation:
         return made._replace(form=replace(made.form, mnemonic=beside.mnemonic)) if loaded else made
 
     def _source(self, operand: Operand) -> Operand:
-        """A source as an operand that analyses read."""
+        """Returns a source as an operand that analyses read."""
         match operand:
             case Vector((Register(low), Register(high))):
                 self._wide.add((low, high))
@@ -328,7 +327,7 @@ class _Translation:
         return operand
 
     def _word(self, bank: str, place: int | None, size: int) -> Register:
-        """The register that a word of a constant bank is loaded to at the beginning."""
+        """Returns the register to which a word of a constant bank is loaded at the beginning."""
         assert place is not None
         name = f"{bank}[{place:#x}]" + (":64" if size > WORD else "")
         self._types[name] = f"b{8 * size}"
@@ -336,23 +335,23 @@ class _Translation:
         return Register(name)
 
     def type_of(self, name: str) -> str:
-        """The type of a register."""
-        known = self._types.get(name) or self._kernel.registers.get(name)
-        if known is not None:
-            return known
+        """Returns the type of a register."""
+        kind = self._types.get(name) or self._kernel.registers.get(name)
+        if kind is not None:
+            return kind
         return "b64" if ":" in name else "b32"
 
-    # --- what is in constant banks ----------------------------------------------------------------
+    # --- contents of constant banks ---------------------------------------------------------------
 
     def _loads(self, first: Instruction) -> list[Instruction]:
-        """What is at the beginning: loads of parts of parameters, and of what only the system
-        knows.
+        """Returns the instructions at the beginning: loads of parts of parameters, and of values
+        that only the system knows.
         """
-        found = list[Instruction]()
+        loads = list[Instruction]()
         for name, (bank, place, size) in sorted(self._words.items()):
             held = self._held(bank, place, size)
             if held is not None:
-                found.append(_loaded(first, name, f"b{8 * size}", held))
+                loads.append(_loaded(first, name, f"b{8 * size}", held))
                 continue
             parts, sources = list[Term](), list[Operand]()
             step = WORD if size > WORD else 1  # words of several parameters, or bytes
@@ -363,21 +362,21 @@ class _Translation:
                     continue
                 own = f"{bank}[{at:#x}] of {name}"
                 self._types[own] = "b32"
-                found.append(_loaded(first, own, "b32" if step == WORD else "u8", part))
+                loads.append(_loaded(first, own, "b32" if step == WORD else "u8", part))
                 parts.append(source(len(sources), 32).part(0, 8 * step))
                 sources.append(Register(own))
             whole = parts[0]
-            for one in parts[1:]:
-                whole = one.above(whole)
-            found.append(
+            for more in parts[1:]:
+                whole = more.above(whole)
+            loads.append(
                 self._computed(
                     first, [name], Meaning((whole,), tuple(sources)), None, is_whole=True
                 )
             )
-        return found
+        return loads
 
     def _is_one(self, low: Operand, high: Operand) -> bool:
-        """Whether two words are one number: registers side by side, or a parameter."""
+        """Returns whether two words are one number: adjacent registers, or a parameter."""
         if not are_halves(low, high):
             return False
         match low:
@@ -387,7 +386,7 @@ class _Translation:
         return True
 
     def _held(self, bank: str, place: int, size: int) -> tuple[str, str, int] | None:
-        """Space, variable and offset of a word; None of one that is not all in one."""
+        """Returns space, variable and offset of a word; None if no single variable holds it."""
         kernel, code = self._kernel, self._kernel.code
         assert code is not None
         for parameter, at in zip(kernel.parameters, code.parameters_at, strict=True):
@@ -403,13 +402,13 @@ class _Translation:
     # --- all else ---------------------------------------------------------------------------------
 
     def _other(self, instruction: Instruction) -> Instruction:
-        """An instruction without terms: an access, what lanes tell each other, or left as it is."""
-        found = access_of_code(instruction, lambda place: self._address(instruction, place))
-        if found is None:
+        """Translates an instruction without terms: an access, an exchange of lanes, or itself."""
+        access = access_of_code(instruction, lambda place: self._address(instruction, place))
+        if access is None:
             return instruction
         place = (instruction.origin, instruction.start, instruction.end)
         made = instruction_of(
-            found.mnemonic, found.operands, place, guard=instruction.guard, decoded=found.row
+            access.mnemonic, access.operands, place, guard=instruction.guard, decoded=access.row
         )
         return made._replace(form=replace(made.form, mnemonic=instruction.mnemonic))
 
@@ -434,7 +433,7 @@ def _loaded(first: Instruction, name: str, kind: str, held: tuple[str, str, int]
 
 
 class _Types(Mapping[str, str]):
-    """The types of registers, also of those that are only now made."""
+    """The types of registers, including those in construction."""
 
     def __init__(self, translation: _Translation) -> None:
         self._translation = translation
@@ -450,10 +449,10 @@ class _Types(Mapping[str, str]):
 
 
 def _pruned(kernel: Kernel) -> Kernel:
-    """The kernel without those instructions that were added and that nothing reads."""
+    """Returns the kernel without added instructions that nothing reads."""
     code = kernel.code
     assert code is not None
-    readers = Counter(name for one in kernel.instructions for name in one.reads)
+    readers = Counter(name for i in kernel.instructions for name in i.reads)
     writers = defaultdict[str, list[int]](list)
     for index in code.added:
         for name in kernel.instructions[index].writes:
@@ -471,7 +470,7 @@ def _pruned(kernel: Kernel) -> Kernel:
     kept = [index for index in range(len(kernel.instructions)) if index not in gone]
     places = [bisect_left(kept, index) for index in range(len(kernel.instructions) + 1)]
     instructions = tuple(kernel.instructions[index] for index in kept)
-    named = {name for one in instructions for name in (*one.reads, *one.writes)}
+    named = {name for i in instructions for name in (*i.reads, *i.writes)}
     return replace(
         kernel,
         instructions=instructions,
@@ -487,29 +486,29 @@ def _pruned(kernel: Kernel) -> Kernel:
 
 
 def _banks(instructions: Iterable[Instruction]) -> set[str]:
-    """The constant banks that loads name."""
+    """Returns the constant banks that loads name."""
     bases = {
-        one.base.name
+        operand.base.name
         for instruction in instructions
-        for one in instruction.operands
-        if isinstance(one, Address) and isinstance(one.base, SymbolRef)
+        for operand in instruction.operands
+        if isinstance(operand, Address) and isinstance(operand.base, SymbolRef)
     }
     return {name for name in bases if name.startswith("c[")}
 
 
 def _changes_guard(instruction: Instruction) -> bool:
-    """Whether an instruction writes its own guard, which says something else behind it."""
+    """Returns whether an instruction writes its own guard, so that later uses differ."""
     return instruction.guard is not None and instruction.guard.register in instruction.writes
 
 
 def _wide(pair: Pair) -> str:
-    """The register of 64 bits that holds what the pair does."""
+    """Returns the register of 64 bits that holds the pair's number."""
     return ":".join(pair)
 
 
 @lru_cache(maxsize=4096)
 def _opcode(name: str, op_class: OpClass, is_load: bool, results: tuple[Term, ...]) -> Opcode:
-    """A row whose instructions leave these terms, of the operands behind those that are written."""
+    """Returns a row whose instructions leave these terms of their further operands."""
     meaning = partial(_of_results, results)
     return Opcode(name, op_class, operands=(0, 64), accesses=is_load, meaning=meaning)
 
@@ -522,7 +521,7 @@ def _of_results(
 
 
 def _joined(low: Term, high: Term) -> Term:
-    """Both words as one number: what they were cut from, if that is one."""
+    """Returns both words as one number: their common source, if they were cut from one."""
     if low.op is high.op is Op.EXTRACT and low.args == high.args:
         (whole,) = low.args
         if (low.value, high.value, whole.width) == (0, 32, 64):
@@ -531,13 +530,13 @@ def _joined(low: Term, high: Term) -> Term:
 
 
 def _with_wide_sources(meaning: Meaning, is_one: Callable[[Operand, Operand], bool]) -> Meaning:
-    """The same, with numbers of 64 bits as sources of their own, where they are read as such."""
+    """Returns the same, with numbers of 64 bits as sources where they are read as such."""
     sources = list(meaning.sources)
 
-    def changed(one: Term, args: list[Term]) -> Term:
-        if one.op is Op.SOURCE or not args:
-            return one
-        halves = _halves(one)
+    def changed(node: Term, args: list[Term]) -> Term:
+        if node.op is Op.SOURCE or not args:
+            return node
+        halves = _halves(node)
         if halves is not None:
             low, high = (meaning.sources[half.value] for half in halves)
             if is_one(low, high):
@@ -545,27 +544,27 @@ def _with_wide_sources(meaning: Meaning, is_one: Callable[[Operand, Operand], bo
                 if whole not in sources:
                     sources.append(whole)
                 return source(sources.index(whole), 64)
-        return term(one.op, one.width, tuple(args), one.value)
+        return term(node.op, node.width, tuple(args), node.value)
 
     results = tuple(fold(root, changed) for root in meaning.results)
     used = sorted({leaf.value for root in results for leaf in _leaves(root)})
     numbers = {old: new for new, old in enumerate(used)}
 
-    def renumbered(one: Term, args: list[Term]) -> Term:
-        if one.op is Op.SOURCE:
-            return source(numbers[one.value], one.width)
-        return term(one.op, one.width, tuple(args), one.value) if args else one
+    def renumbered(node: Term, args: list[Term]) -> Term:
+        if node.op is Op.SOURCE:
+            return source(numbers[node.value], node.width)
+        return term(node.op, node.width, tuple(args), node.value) if args else node
 
     return Meaning(
         tuple(fold(root, renumbered) for root in results), tuple(sources[old] for old in used)
     )
 
 
-def _halves(one: Term) -> tuple[Term, Term] | None:
-    """The low and the high source of a number that is put together of two."""
-    if one.op is not Op.OR or one.width != 64:
+def _halves(root: Term) -> tuple[Term, Term] | None:
+    """Returns the low and the high source of a number that consists of two."""
+    if root.op is not Op.OR or root.width != 64:
         return None
-    shifted, low = one.args
+    shifted, low = root.args
     if shifted.op is not Op.SHL or low.op is not Op.ZEXT or shifted.args[0].op is not Op.ZEXT:
         return None
     amount, high = shifted.args[1], shifted.args[0].args[0]
@@ -577,11 +576,11 @@ def _halves(one: Term) -> tuple[Term, Term] | None:
 
 
 def _leaves(root: Term) -> Iterator[Term]:
-    found = dict[Term, None]()
+    sources = dict[Term, None]()
 
-    def visit(one: Term, args: list[None]) -> None:
-        if one.op is Op.SOURCE:
-            found[one] = None
+    def visit(node: Term, args: list[None]) -> None:
+        if node.op is Op.SOURCE:
+            sources[node] = None
 
     fold(root, visit)
-    yield from found
+    yield from sources

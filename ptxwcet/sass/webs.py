@@ -1,13 +1,13 @@
-"""Registers of their own for numbers of their own: each web of writes and reads is renamed.
+"""Separates registers by webs: each web of writes and reads of a register is renamed.
 
 Machine code has few registers and writes each of them many times. A *web* is a smallest set of
-writes and reads of one register that holds with each read all writes that may reach it. Nothing
-that is written in one web is read in another, so that each may have a name of its own.
+writes and reads of one register that contains with each read all writes that may reach it. No value
+written in one web is read in another, so that each may have a name of its own.
 
-Short branches become guards. What is read under a guard was, in the same block and while the guard
-was what it is, written under it, by all lanes that read it: no write before that reaches it. Where
-all that reads what is written under a guard is of that kind, lanes that do not execute the write
-never read it, and it may as well be executed by all (:func:`speculated`).
+Short branches become guards. If a read under a guard follows a write under the same guard in the
+same block, without a change of the guard between, all lanes that read have written: no earlier
+write reaches it. If all readers of a guarded write are of that kind, lanes that do not execute the
+write never read it, and it may as well be executed by all (:func:`speculated`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from ptxwcet.ir.op_classes import ControlEffect, Space
 
 
 def with_webs(kernel: Kernel, split: Callable[[str], bool] = lambda _: True) -> Kernel:
-    """The kernel with a register for each web, of those registers that are to be ``split``. What
-    may be read before it is written keeps its name, as does a register that has one web.
+    """Returns the kernel with a register for each web, of those registers that are to be ``split``.
+    A register that may be read before it is written keeps its name, as does one with a single web.
 
     Cost: registers times their writes times the blocks at worst.
     """
@@ -74,12 +74,12 @@ class _Webs:
         """Finds the webs of a register by the writes that reach each read; -1: none has."""
         bit = {index: 1 << number for number, index in enumerate((-1, *writes))}
         begun = self._at_begin(name, writes, bit)
-        parent = {one: one for one in bit.values()}
+        parent = {write: write for write in bit.values()}
 
-        def root(one: int) -> int:
-            while parent[one] != one:
-                one = parent[one]
-            return one
+        def root(write: int) -> int:
+            while parent[write] != write:
+                write = parent[write]
+            return write
 
         reached: dict[int, int] = {}
         joined = 0  # writes that are known to be of one web
@@ -104,7 +104,7 @@ class _Webs:
                     others &= others - 1
         open_web = root(bit[-1])
         roots = list(dict.fromkeys(root(bit[index]) for index in writes))
-        numbers = {one: number for number, one in enumerate(roots)}
+        numbers = {write: number for number, write in enumerate(roots)}
 
         def called(web: int) -> str:
             is_only = len(roots) == 1 or web == open_web or web not in numbers
@@ -112,11 +112,11 @@ class _Webs:
 
         for index in writes:
             self._names[name, index, True] = called(root(bit[index]))
-        for index, one in reached.items():
-            self._names[name, index, False] = called(root(one))
+        for index, write in reached.items():
+            self._names[name, index, False] = called(root(write))
 
     def _at_begin(self, name: str, writes: list[int], bit: Mapping[int, int]) -> list[int]:
-        """The writes that may reach the begin of each block."""
+        """Returns the writes that may reach the beginning of each block."""
         inside: dict[int, list[int]] = defaultdict(list)
         for index in writes:
             inside[self._block_of[index]].append(index)
@@ -138,14 +138,14 @@ class _Webs:
         return begun
 
     def _behind(self, index: int, now: int, bit: Mapping[int, int]) -> int:
-        """The writes that reach what follows one; under a guard it may not happen."""
+        """Returns the writes that reach the code after one; under a guard it may not happen."""
         kept = self._kernel.instructions[index].guard is not None
         return now | bit[index] if kept else bit[index]
 
 
 class _Reaching:
-    """The writes of a register that reach a place of a block, and those that reach the lanes for
-    which a guard holds.
+    """The writes of a register that reach a place of a block, and those that reach the lanes with a
+    given guard.
     """
 
     def __init__(self, begun: int, kernel: Kernel, writes: Mapping[str, list[int]]) -> None:
@@ -153,39 +153,40 @@ class _Reaching:
         self._held: dict[Guard, tuple[int, int]] = {}  # the writes, and since when
 
     def write(self, index: int, bit: int) -> None:
-        """An instruction writes it: its number, and its bit."""
+        """Records a write by an instruction: its number, and its bit."""
         guard = self._kernel.instructions[index].guard
         if guard is None:
             self._now, self._held = bit, {}
             return
         opposite = Guard(guard.register, not guard.negated)
         others = self._known(opposite, index)
-        held = {one: (now | bit, since) for one, (now, since) in self._held.items()}
+        held = {g: (now | bit, since) for g, (now, since) in self._held.items()}
         self._held = {**held, guard: (bit, index), opposite: (others, index)}
         self._now |= bit
 
     def read(self, index: int, name: str) -> int:
-        """The writes that may reach an instruction that reads it."""
+        """Returns the writes that may reach an instruction that reads it."""
         guard = self._kernel.instructions[index].guard
-        if guard is None or guard.register == name:  # who reads the guard itself is not guarded
+        # An instruction that reads the guard itself is not guarded.
+        if guard is None or guard.register == name:
             return self._now
         return self._known(guard, index)
 
     def _known(self, guard: Guard, index: int) -> int:
-        """Those that reach lanes of a guard, if it has not changed since they were found."""
+        """Returns the writes that reach lanes of a guard, if it has not changed since."""
         if guard not in self._held:
             return self._now
         now, since = self._held[guard]
-        changed = any(since <= one < index for one in self._writes.get(guard.register, ()))
+        changed = any(since <= i < index for i in self._writes.get(guard.register, ()))
         return self._now if changed else now
 
 
 def speculated(kernel: Kernel) -> Kernel:
-    """The kernel, webs told apart, in which all lanes compute what only those read for which a
-    guard holds.
+    """Returns the kernel, with separate webs, in which all lanes compute values that only lanes
+    with a given guard read.
 
-    A number that is written under a guard, and read under it alone, in the same block and before
-    the guard changes. Cost: near linear.
+    Such a value is written under a guard, and read only under it, in the same block and before the
+    guard changes. Cost: near linear.
     """
     cfg = build_cfg(kernel)
     block_of = [block.id for block in cfg.blocks for _ in range(block.start, block.end)]
@@ -198,7 +199,7 @@ def speculated(kernel: Kernel) -> Kernel:
             writers[name].append(index)
 
     def stays(index: int, name: str) -> bool:
-        """Whether only lanes read a register for which the guard of its writer holds."""
+        """Returns whether only lanes with the guard of its writer read a register."""
         guard = kernel.instructions[index].guard
         assert guard is not None
         changes = writers[guard.register]
@@ -207,7 +208,7 @@ def speculated(kernel: Kernel) -> Kernel:
             and block_of[reader] == block_of[index]
             and kernel.instructions[reader].guard == guard
             and name != guard.register
-            and not any(index <= one < reader for one in changes)
+            and not any(index <= i < reader for i in changes)
             for reader in readers[name]
         )
 
@@ -221,14 +222,14 @@ def speculated(kernel: Kernel) -> Kernel:
 
 
 def _only_computes(instruction: Instruction) -> bool:
-    """Whether what an instruction does is to leave a function of what it reads in registers."""
+    """Returns whether an instruction only writes a function of its operands to registers."""
     opcode = instruction.opcode
     is_plain = instruction.control is ControlEffect.NONE and instruction.space is Space.NONE
     return is_plain and opcode is not None and (opcode.meaning is not None or opcode.name in ROWS)
 
 
 def _by_all(instruction: Instruction) -> Instruction:
-    """The instruction without its guard."""
+    """Returns the instruction without its guard."""
     form = instruction.form
     slots = tuple(slot for slot in form.read_slots if slot != form.guard_slot)
     bare = replace(form, guard_slot=-1, guard_negated=False, read_slots=slots)

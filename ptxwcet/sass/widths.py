@@ -1,4 +1,4 @@
-"""How many registers of 32 bits the operands of an instruction have, by its modifiers."""
+"""Counts the registers of 32 bits of an instruction's operands, by its modifiers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _TENSOR_FLOATS = {"1688": (4, 4, 2, 4), "1684": (4, 2, 1, 4)}
 
 
 def register_counts(name: str, words: list[str]) -> tuple[int, ...] | None:
-    """Of the operands that are no predicates, in order; the last one stands for all that follow.
+    """Returns counts for all operands but predicates, in order; the last applies to the rest.
 
     ``words`` follow the name. None where they leave it open.
     """
     modifiers = frozenset(words)
     if name == "F2F":
-        floats = [one for one in words if one in ("F16", "F32", "F64", "BF16")]
-        counts = tuple(1 + (one == "F64") for one in floats)
+        floats = [kind for kind in words if kind in ("F16", "F32", "F64", "BF16")]
+        counts = tuple(1 + (kind == "F64") for kind in floats)
         return counts if len(counts) == 2 else None
     if name in ("HMMA", "IMMA", "BMMA", "DMMA"):
         return _matrix(name, modifiers)
@@ -46,7 +46,7 @@ def register_counts(name: str, words: list[str]) -> tuple[int, ...] | None:
 
 
 def _matrix(name: str, modifiers: frozenset[str]) -> tuple[int, ...] | None:
-    shape = next((one for one in modifiers if one[0].isdigit()), "")
+    shape = next((word for word in modifiers if word[0].isdigit()), "")
     if name == "DMMA":
         return (4, 2, 2, 4) if shape in ("884", "8x8x4") else None
     if name == "BMMA":
@@ -55,12 +55,12 @@ def _matrix(name: str, modifiers: frozenset[str]) -> tuple[int, ...] | None:
         return _INTEGERS.get(shape)
     if "TF32" in modifiers:
         return _TENSOR_FLOATS.get(shape)
-    found = _HALVES.get(shape)
-    if found is None or "F32" in modifiers:
-        return found
-    return (2, *found[1:3], 2) if "F16" in modifiers else None
+    counts = _HALVES.get(shape)
+    if counts is None or "F32" in modifiers:
+        return counts
+    return (2, *counts[1:3], 2) if "F16" in modifiers else None
 
 
 def has_wide_addresses(words: list[str]) -> bool:
-    """Whether registers in the brackets of a mnemonic hold addresses of 64 bits."""
+    """Returns whether registers in the brackets of a mnemonic hold addresses of 64 bits."""
     return "E" in words[1:]

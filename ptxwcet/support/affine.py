@@ -1,15 +1,15 @@
-"""Whole numbers that are affine in one unknown, for code that was written for whole numbers.
+"""Provides whole numbers that are affine in one unknown, for code written for whole numbers.
 
-An :class:`Affine` stands for ``base + slope * u`` with ``0 <= u < count``, all values at once. It
-adds, multiplies by constants and compares; a result without a slope is an ``int`` again. What does
-not have one answer for all u is not answered: the operation raises
+An :class:`Affine` represents ``base + slope * u`` with ``0 <= u < count``, all values at once. It
+adds, multiplies by constants and compares; a result without a slope is an ``int`` again. An
+operation without a single answer for all u raises
 
-* :class:`CutRange`, where a comparison changes its outcome: look below and above apart;
-* :class:`CutResidues`, where a division needs the remainder of u: look at each remainder apart;
+* :class:`CutRange`, where a comparison changes its outcome: evaluate below and above separately;
+* :class:`CutResidues`, where a division needs the remainder of u: evaluate each separately;
 * :class:`NotAffine`, where the result is no affine number (a product of two).
 
-So a function that ends on an Affine has taken the same way, and given an affine result, for every u
-of the range: the result is that of the function on each single number, by construction.
+So a function that ends on an Affine has taken the same path, and given an affine result, for every
+u of the range: the result is that of the function on each single number, by construction.
 
 >>> x = variable(0, 1, 1000)
 >>> (3 * x + 5) - x - x
@@ -24,8 +24,8 @@ from __future__ import annotations
 from math import gcd
 from typing import cast
 
-# Ranges so short are cut in two before an operation on them is given up: single numbers can do
-# anything.
+# Ranges this short are cut in two before an operation on them is given up: every operation is
+# possible on single numbers.
 _SHORT = 64
 
 
@@ -46,7 +46,7 @@ class CutResidues(Exception):
 
 
 class NotAffine(Exception):
-    """A result would not be an affine number; ``operation`` names what was asked for."""
+    """A result would not be an affine number; ``operation`` names the operation."""
 
     def __init__(self, operation: str) -> None:
         super().__init__(operation)
@@ -54,9 +54,9 @@ class NotAffine(Exception):
 
 
 class Affine:
-    """``base + slope * u`` for ``0 <= u < count``; ``slope`` is not 0 and ``count`` above 1.
+    """A number ``base + slope * u`` for ``0 <= u < count``; ``slope`` is not 0, ``count`` > 1.
 
-    Numbers that meet must have the same unknown. Made by :func:`variable` and by arithmetic.
+    Operands of an operation must have the same unknown. Made by :func:`variable` and arithmetic.
     """
 
     __slots__ = ("base", "count", "slope")
@@ -122,7 +122,7 @@ class Affine:
         return Affine(base, slope, self.count) if slope else base
 
     def _require_divides(self, divisor: int | Affine) -> None:
-        """Raises unless all values have the same remainder."""
+        """Raises CutResidues or NotAffine unless all values have the same remainder."""
         if isinstance(divisor, Affine):
             raise self._give_up("a division by a number that depends on it")
         if self.slope % divisor:
@@ -161,7 +161,7 @@ class Affine:
 
 
 def _is_negative(number: int | Affine) -> bool:
-    """Whether all values are below 0; raises CutRange if only some are."""
+    """Returns whether all values are below 0; raises CutRange if only some are."""
     if not isinstance(number, Affine):
         return number < 0
     first = number.base < 0
@@ -175,15 +175,15 @@ def _is_negative(number: int | Affine) -> bool:
 
 
 def variable(first: int, step: int, count: int) -> int:
-    """The numbers ``first + step * u`` for ``0 <= u < count``, all at once.
+    """Returns the numbers ``first + step * u`` for ``0 <= u < count``, all at once.
 
-    Typed as ``int``: what computes with whole numbers computes with it unchanged, and any use that
-    an Affine has no answer for raises.
+    It is typed as ``int``: code for whole numbers computes with it unchanged, and any use without
+    an answer for an Affine raises.
     """
     return cast(int, Affine(first, step, count)) if step and count > 1 else first
 
 
 def parts(number: int) -> tuple[int, int]:
-    """Base and slope of a number that may be Affine."""
+    """Returns base and slope of a number that may be Affine."""
     value = cast("int | Affine", number)
     return (value.base, value.slope) if isinstance(value, Affine) else (value, 0)

@@ -1,8 +1,8 @@
-"""Answers that are kept in a folder, by their keys: one SQLite file, which many may read.
+"""Keeps answers in a folder, by their keys: one SQLite file, which many may read.
 
-What is written is there after a run is killed, at the next moment or days later. An entry is never
-changed: who writes a key again writes the same. Each carries digests of its content; one that
-cannot be read, or is not what was written, counts as missing.
+Written entries survive when a run is killed. An entry is never changed: a process that writes a key
+again writes the same. Each carries digests of its content; an entry that cannot be read, or differs
+from what was written, counts as missing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ STORE = "answers.sqlite"
 _WAIT_SECONDS = 60.0
 _LAYOUT = 2
 _MOST_BYTES = 1 << 28
-"""Bytes of an answer: more than any has, and less than a computer's memory."""
+"""The most bytes of an answer: more than any has, and less than a computer's memory."""
 _TABLES = """
 CREATE TABLE IF NOT EXISTS answers
     (key TEXT PRIMARY KEY, summary TEXT NOT NULL, answer BLOB NOT NULL, seconds REAL NOT NULL,
@@ -36,10 +36,10 @@ CREATE TABLE IF NOT EXISTS failures
 
 @dataclass(frozen=True, slots=True)
 class KeptEntry:
-    """An answer under its key: a short row of it, the whole, and the seconds that it took.
+    """An answer under its key: a short summary of it, the whole, and the seconds that it took.
 
-    The whole is packed (:func:`pack`): whoever finds an answer may do that, who writes has enough
-    to do.
+    The whole is packed (:func:`pack`) by the process that computes an answer, since the writer has
+    enough to do.
     """
 
     key: str
@@ -50,9 +50,9 @@ class KeptEntry:
 
 @dataclass(frozen=True, slots=True)
 class KeptFailure:
-    """A key without an answer, for reasons that may be the computer's, with the row that says so.
+    """A key without an answer, possibly because of the computer, with the summary that states this.
 
-    Failures are shown, but nobody takes them for answers.
+    Failures are shown, but never taken for answers.
     """
 
     key: str
@@ -60,7 +60,7 @@ class KeptFailure:
 
 
 def pack(answer: Any) -> bytes:
-    """Plain data as they are kept. Cost: linear."""
+    """Returns plain data in their stored form. Cost: linear."""
     return zlib.compress(json.dumps(answer).encode())
 
 
@@ -80,7 +80,7 @@ class AnswerStore:
             self._base.executescript(f"{_TABLES} PRAGMA user_version = {_LAYOUT};")
 
     def _write_ahead(self) -> None:
-        """Turns the mode on in which many read while one writes.
+        """Enables the mode in which many processes read while one writes.
 
         SQLite itself does not wait for others that open the file in the same moment.
         """
@@ -102,18 +102,18 @@ class AnswerStore:
         self._base.close()
 
     def is_empty(self) -> bool:
-        """Whether there is neither an answer nor a failure."""
+        """Returns whether there is neither an answer nor a failure."""
         with self._told():
             asked = "SELECT 1 FROM answers UNION ALL SELECT 1 FROM failures LIMIT 1"
             return self._base.execute(asked).fetchone() is None
 
     def has_answer(self, key: str) -> bool:
-        """Whether there is an answer, whose row can be read."""
-        found = self.summary(key)
-        return found is not None and found[1] is not None
+        """Returns whether there is an answer with a readable summary."""
+        entry = self.summary(key)
+        return entry is not None and entry[1] is not None
 
     def answer(self, key: str) -> Any:
-        """The whole answer as plain data, None if there is none that can be read."""
+        """Returns the whole answer as plain data, None if no answer can be read."""
         with self._told():
             asked = "SELECT answer, answer_digest FROM answers WHERE key = ?"
             kept = self._base.execute(asked, (key,)).fetchone()
@@ -127,15 +127,15 @@ class AnswerStore:
             return None
 
     def summary(self, key: str) -> tuple[Any, float | None] | None:
-        """The row of an answer with the seconds that it took, or of a failure (None); else None."""
+        """Returns the summary of an answer with its seconds, or of a failure (None); else None."""
         with self._told():
             asked = "SELECT summary, seconds, summary_digest FROM answers WHERE key = ?"
             kept = self._base.execute(asked, (key,)).fetchone()
             if kept is None:
                 asked = "SELECT summary, NULL, summary_digest FROM failures WHERE key = ?"
                 kept = self._base.execute(asked, (key,)).fetchone()
-        row = None if kept is None else _row(key, *kept)
-        return None if row is None else (row, kept[1])
+        content = None if kept is None else _row(key, *kept)
+        return None if content is None else (content, kept[1])
 
     def add(self, entries: Iterable[KeptEntry | KeptFailure]) -> None:
         """Writes answers and failures, all of them or none."""
@@ -143,8 +143,8 @@ class AnswerStore:
             for entry in entries:
                 key, summary = entry.key, json.dumps(entry.summary)
                 if isinstance(entry, KeptFailure):
-                    row: tuple[object, ...] = (key, summary, _digest(key, summary, None))
-                    self._base.execute("INSERT OR REPLACE INTO failures VALUES (?, ?, ?)", row)
+                    failure: tuple[object, ...] = (key, summary, _digest(key, summary, None))
+                    self._base.execute("INSERT OR REPLACE INTO failures VALUES (?, ?, ?)", failure)
                     continue
                 seconds = float(entry.seconds)
                 digests = _digest(key, summary, seconds), _digest(key, entry.answer)
@@ -165,16 +165,16 @@ class AnswerStore:
 
 
 def _digest(*content: str | bytes | float | None) -> str:
-    """A digest of what an entry has: that it is what was written, not who has written it."""
+    """Returns a digest of an entry's content: it proves the content, not its author."""
     digest = hashlib.sha256()
-    for one in content:
-        data = one if isinstance(one, bytes) else repr(one).encode(errors="surrogateescape")
+    for part in content:
+        data = part if isinstance(part, bytes) else repr(part).encode(errors="surrogateescape")
         digest.update(len(data).to_bytes(8, "little") + data)
     return digest.hexdigest()
 
 
 def _row(key: str, text: object, seconds: object, digest: object) -> Any:
-    """The row of an entry, None if it cannot be read or is not what was written."""
+    """Returns the summary of an entry, None if it cannot be read or has another digest."""
     if not isinstance(text, str) or not isinstance(seconds, float | None):
         return None
     if digest != _digest(key, text, seconds):

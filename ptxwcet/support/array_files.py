@@ -1,4 +1,4 @@
-"""NumPy's ``.npy`` files, read without trusting what their header says about the size."""
+"""Reads NumPy's ``.npy`` files without trusting the size in their header."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def load_array(path: str | os.PathLike[str]) -> Array:
-    """The array in a ``.npy`` file, in memory.
+    """Reads the array in a ``.npy`` file into memory.
 
-    The shape of the header is compared with the length of the file before anything is allocated.
-    Raises OSError for a file that cannot be opened (see open_input), ValueError for one that is no
-    array of numbers, or is shorter than it says. Cost: linear in the file.
+    The shape in the header is compared with the length of the file before anything is allocated.
+    Raises OSError for a file that cannot be opened (see open_input), ValueError for a file that is
+    not an array of numbers, or is shorter than its header states. Cost: linear in the file.
     """
     with open_input(path, MOST_DATA_BYTES) as file:
         if file.read(6) != np.lib.format.MAGIC_PREFIX:
@@ -40,13 +40,13 @@ def load_array(path: str | os.PathLike[str]) -> Array:
 
 
 def header_of(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Shape and type that the header of an array says. Raises ValueError for one of no numbers."""
+    """Returns shape and type from an array's header. Raises ValueError for one without numbers."""
     shape, _, dtype = _header(file)
     return shape, dtype
 
 
 def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, whether the first index is the fastest, and type. Raises ValueError."""
+    """Returns shape, whether the first index is the fastest, and type. Raises ValueError."""
     file.seek(0)
     try:
         major, _ = np.lib.format.read_magic(file)

@@ -1,4 +1,4 @@
-"""Comments as C has them, and the lines that its preprocessor leaves, in texts of kernels."""
+"""Recognises C comments, and line markers of the preprocessor, in texts of kernels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BLANKED = re.compile(rf'"[^"\n]*+"|{COMMENT}|(?<![^\n])[ \t]*+{LINE_MARKER.patt
 
 
 def blank_comments(text: str) -> str:
-    """The text with spaces in place of comments and line markers; strings and offsets are kept."""
+    """Returns the text with blanks for comments and line markers; strings and offsets stay."""
     return _BLANKED.sub(
         lambda match: match.group() if match.group()[0] == '"' else " " * len(match.group()), text
     )

@@ -1,8 +1,8 @@
-"""Cells of comma-separated values that no spreadsheet takes for a formula.
+"""Writes cells of comma-separated values that no spreadsheet takes for a formula.
 
-A text that begins with ``=``, ``+``, ``-`` or ``@`` is one to them, and names of files and kernels
-are written by others: ``=cmd|...`` runs a program. Such a text gets an apostrophe before it.
-Numbers stay as they are.
+Spreadsheets take a text that begins with ``=``, ``+``, ``-`` or ``@`` for a formula, and names of
+files and kernels are written by others: ``=cmd|...`` runs a program. Such a text gets an apostrophe
+before it. Numbers stay as they are.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _Cell = TypeVar("_Cell")
 
 
 def spelled(cell: _Cell) -> _Cell | str:
-    """A cell as it is written."""
+    """Returns a cell as it is written."""
     if isinstance(cell, str) and _FORMULA.match(cell) and not _NUMBER.fullmatch(cell):
         return "'" + cell
     return cell

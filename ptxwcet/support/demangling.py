@@ -1,7 +1,7 @@
-"""Names as people wrote them: what a mangled name of C++ (Itanium) or of Numba says.
+"""Demangles names of C++ (Itanium) and of Numba to the names that people wrote.
 
-Only what names of kernels are made of is spelled out. Where a part is not known the name is given
-as far as it is certain, and not at all if it is not: see :class:`WrittenName`.
+Only the parts that occur in names of kernels are spelled out. If a part is unknown the name is
+given as far as it is certain, and not at all otherwise: see :class:`WrittenName`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ptxwcet.support.mangled_names import read_mangled
 
 _LONGEST = 16_384
 _SHORT = 60
-"""A name with template arguments that is not longer is shown with them."""
+"""The longest name with template arguments that is shown with them."""
 _NUMBA_TYPES = {
     "unsigned char": "uint8", "signed char": "int8", "unsigned short": "uint16",
     "unsigned int": "uint32", "unsigned long long": "uint64", "long long": "int64",
@@ -29,7 +29,7 @@ _NUMBA_ARRAY = re.compile(r"Array<([\w ]+), (\d), ([ACF]), \w+, \w+>")
 class WrittenName(NamedTuple):
     """A name in parts: ``a::k``, ``<float, 4>`` (empty without), ``(float*)``.
 
-    The last two are None where they are not known, or where the mangled name does not have them.
+    The last two are None where they are unknown, or where the mangled name does not have them.
     """
 
     name: str
@@ -43,28 +43,28 @@ class WrittenName(NamedTuple):
 
     @property
     def spellings(self) -> tuple[str, ...]:
-        """With its scopes, from the shortest to the whole."""
+        """The spellings with its scopes, from the shortest to the whole."""
         return self._from(self.name)
 
     @property
     def unscoped_spellings(self) -> tuple[str, ...]:
-        """Without its scopes, from the shortest to the whole."""
+        """The spellings without its scopes, from the shortest to the whole."""
         return self._from(self.identifier)
 
     def _from(self, name: str) -> tuple[str, ...]:
         if self.arguments is None:
             return (name,)
-        found = [name, name + self.arguments]
+        spellings = [name, name + self.arguments]
         if self.parameters is not None:
-            found.append(found[1] + self.parameters)
-        return tuple(dict.fromkeys(found))
+            spellings.append(spellings[1] + self.parameters)
+        return tuple(dict.fromkeys(spellings))
 
 
 @lru_cache(maxsize=4096)
 def demangle(mangled: str) -> WrittenName | None:
-    """The name behind a mangled one; None if it is not mangled, or not for certain.
+    """Returns the name of a mangled one; None if it is not mangled, or not for certain.
 
-    Never raises. Cost: linear, within fixed limits past which the answer is None.
+    Never raises. Cost: linear, within fixed limits beyond which the answer is None.
     """
     if not mangled.startswith("_Z") or not mangled.isascii() or len(mangled) > _LONGEST:
         return None
@@ -82,13 +82,13 @@ def demangle(mangled: str) -> WrittenName | None:
 
 
 def source_name(mangled: str) -> str:
-    """The identifier that the source declares; the name itself if that is not known."""
-    found = demangle(mangled)
-    return mangled if found is None else found.identifier
+    """Returns the identifier that the source declares; the name itself if that is unknown."""
+    written = demangle(mangled)
+    return mangled if written is None else written.identifier
 
 
 def readable_names(mangled: Iterable[str]) -> dict[str, str]:
-    """What to call each of the names of a file: as short as tells it from the others.
+    """Returns a readable name for each name of a file: the shortest that is unambiguous.
 
     Cost: linear.
     """
@@ -96,27 +96,27 @@ def readable_names(mangled: Iterable[str]) -> dict[str, str]:
     written = {name: demangle(name) for name in names}
     taken = Counter(
         spelling
-        for name, found in written.items()
-        for spelling in dict.fromkeys((name, *(() if found is None else found.spellings)))
+        for name, form in written.items()
+        for spelling in dict.fromkeys((name, *(() if form is None else form.spellings)))
     )
     return {
-        name: next((one for one in _choices(found) if taken[one] == 1), name)
-        for name, found in written.items()
+        name: next((spelling for spelling in _choices(form) if taken[spelling] == 1), name)
+        for name, form in written.items()
     }
 
 
-def _choices(found: WrittenName | None) -> tuple[str, ...]:
-    """What to call a name, the shortest first."""
-    spellings = () if found is None else found.spellings
-    is_short = found is not None and found.arguments and len(spellings[1]) <= _SHORT
+def _choices(form: WrittenName | None) -> tuple[str, ...]:
+    """Returns the spellings of a name to choose from, the shortest first."""
+    spellings = () if form is None else form.spellings
+    is_short = form is not None and form.arguments and len(spellings[1]) <= _SHORT
     return spellings[1:] if is_short else spellings
 
 
 def names_meant(text: str, mangled: Iterable[str]) -> tuple[str, ...]:
-    """Which of the names of a file are meant: the one that is ``text``, else all written so.
+    """Returns the names of a file that a text denotes: an equal name, else all spelled so.
 
     A name may be written without template arguments, without parameters, with any blanks; and
-    without its scopes, if no name is meant else. Cost: linear.
+    without its scopes, if there is no other match. Cost: linear.
     """
     names = tuple(dict.fromkeys(mangled))
     if text in names:
@@ -135,13 +135,13 @@ def _without_blanks(text: str) -> str:
 
 
 def _numba_name(scopes: tuple[str, ...]) -> str:
-    """``__main__.add``: Numba puts module and function into C++'s scopes."""
+    """Returns a name like ``__main__.add``: Numba puts module and function into C++ scopes."""
     words = scopes[1:] if scopes[0] == "cudapy" else scopes
     return ".".join(re.sub(r"_3c(locals|lambda)_3e", r"<\1>", word) for word in words)
 
 
 def _numba_types(parameters: str) -> str:
-    """Types as Numba spells them: ``float32[:, ::1]``."""
+    """Returns types as Numba spells them: ``float32[:, ::1]``."""
     named = _NUMBA_WORDS.sub(lambda match: _NUMBA_TYPES[match.group()], parameters)
     return _NUMBA_ARRAY.sub(lambda match: _numba_array(*match.groups()), named)
 

@@ -1,4 +1,4 @@
-"""Diagnostics: one clear message a cause, with a code, a place, a note and a remedy.
+"""Diagnostics: one clear message per cause, with a code, a place, a note and a remedy.
 
 Rendered form::
 
@@ -31,7 +31,7 @@ _LONGEST_MESSAGE = 1_000
 
 
 class Severity(Enum):
-    """How much a diagnostic weighs: an error refuses the answer, the others do not."""
+    """The weight of a diagnostic: an error refuses the answer, the others do not."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -50,9 +50,10 @@ class Diagnostic:
     severity: Severity = Severity.ERROR
 
     def render(self) -> str:
-        """The diagnostic as text for people: place, code, source line with caret, notes, help.
+        """Returns the diagnostic as text: place, code, source line with caret, notes, help.
 
-        Characters that would steer a terminal are shown as ``\\u`` and their number: see printable.
+        Characters that would control a terminal are shown as ``\\u`` and their number: see
+        printable.
         """
         told = self.as_written()
         place = f"{told.span}: " if told.span is not None else ""
@@ -66,7 +67,7 @@ class Diagnostic:
         return "\n".join(map(printable_line, lines))
 
     def as_written(self) -> Diagnostic:
-        """The diagnostic where that is written of which its text was made, if that is known."""
+        """Returns the diagnostic at the place in the author's source of its text, if known."""
         written = None if self.span is None else self.span.written
         if self.span is None or written is None:
             return self
@@ -97,12 +98,12 @@ def _excerpt(span: Span) -> list[str]:
 
 
 def render_all(diagnostics: Sequence[Diagnostic]) -> str:
-    """All diagnostics, in order, one after the other."""
+    """Returns all diagnostics as text, in order."""
     return "\n".join(diagnostic.render() for diagnostic in diagnostics)
 
 
 class PtxwcetError(Exception):
-    """An input or a request that cannot be answered; carries at least one diagnostic."""
+    """The error of an input or a request without an answer; carries at least one diagnostic."""
 
     def __init__(self, diagnostics: Diagnostic | Iterable[Diagnostic]) -> None:
         items = (diagnostics,) if isinstance(diagnostics, Diagnostic) else tuple(diagnostics)
@@ -130,7 +131,7 @@ class PtxwcetError(Exception):
         notes: tuple[str, ...] = (),
         help: str | None = None,
     ) -> PtxwcetError:
-        """The error with one diagnostic."""
+        """Returns the error with one diagnostic."""
         return PtxwcetError(Diagnostic(code, message, span, notes, help))
 
 
@@ -142,7 +143,7 @@ def _unpickled(kind: type[PtxwcetError], diagnostics: tuple[Diagnostic, ...]) ->
 
 
 class UsageError(PtxwcetError):
-    """Mistakes of a plan or a command line: exit code 2, whatever their codes are."""
+    """The error of mistakes in a plan or a command line: exit code 2, whatever their codes."""
 
 
 USAGE_CODES = frozenset(
@@ -162,35 +163,35 @@ USAGE_CODES = frozenset(
         *("PW831", "PW832"),  # attacks
     )
 )
-"""Codes that say that the command line is wrong, not that an input is refused: exit code 2."""
+"""The codes of mistakes on the command line, not of refused inputs: exit code 2."""
 
 
 def exit_code(diagnostics: Iterable[Diagnostic], *, is_partial: bool = False) -> int:
-    """The exit code that goes with these errors: 0 none, 2 all say that the command line is wrong.
+    """Returns the exit code of errors: 0 for none, 2 if all are mistakes on the command line.
 
-    Else it is 1, also if ``is_partial``: other kernels of the file were answered, so that the
-    command line is right for these.
+    Otherwise it is 1, also if ``is_partial``: other kernels of the file have an answer, so that the
+    command line is correct for these.
     """
-    codes = {one.code for one in diagnostics}
+    codes = {d.code for d in diagnostics}
     if not codes:
         return 0
     return 2 if codes <= USAGE_CODES and not is_partial else 1
 
 
 def internal_error(error: Exception, whose: str | None = None) -> Diagnostic:
-    """PW901 for an exception that is a bug of ours; ``whose`` answer it costs: ``kernel scan``.
+    """Returns PW901 for an exception that is a bug of the tool; ``whose`` is like ``kernel scan``.
 
-    With PTXWCET_TRACEBACK in the environment the traceback goes to standard error.
+    With PTXWCET_TRACEBACK in the environment the traceback is written to standard error.
     """
     frame = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{os.path.basename(frame.filename)}:{frame.lineno}"
-    what = type(error).__name__ if not str(error) else f"{type(error).__name__}: {error}"
+    text = type(error).__name__ if not str(error) else f"{type(error).__name__}: {error}"
     subject = "" if whose is None else f"{whose}: "
     if os.environ.get("PTXWCET_TRACEBACK"):
         traceback.print_exception(error)
     return Diagnostic(
         "PW901",
-        f"{subject}internal error at {where}: {what}"[:_LONGEST_MESSAGE],
+        f"{subject}internal error at {where}: {text}"[:_LONGEST_MESSAGE],
         help="this is a bug of ptxwcet: please report it with the input; PTXWCET_TRACEBACK=1 shows "
         "where it happened",
     )

@@ -1,4 +1,4 @@
-"""What each diagnostic code means, for ``ptxwcet explain`` and the site."""
+"""Explains each diagnostic code, for ``ptxwcet explain`` and the site."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ptxwcet.support.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One code: a title, why it happens, what to do."""
+    """The explanation of one code: a title, its cause, a remedy."""
 
     title: str
     cause: str
@@ -21,6 +21,6 @@ class Explanation:
 
 @cache
 def explanations() -> Mapping[str, Explanation]:
-    """All codes, in the order of their numbers. Cost: one read of ``explanations.toml``."""
+    """Returns all codes, in numeric order. Cost: one read of ``explanations.toml``."""
     text = Path(__file__).with_name("explanations.toml").read_text(encoding="utf-8")
-    return {code: Explanation(**row) for code, row in tomllib.loads(text).items()}
+    return {code: Explanation(**entry) for code, entry in tomllib.loads(text).items()}

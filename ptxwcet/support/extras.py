@@ -1,6 +1,6 @@
-"""Packages that only some commands need: which extra of ptxwcet brings them.
+"""Names the packages that only some commands need, by the extra of ptxwcet that installs them.
 
-A package is named here by what it is imported as. Nothing is imported to find out.
+A package is listed by its import name. Nothing is imported for the check.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ PACKAGES_OF_EXTRAS = {
     "report": ("matplotlib", "jinja2", "grandalf"),
     "sweep": ("distributed", "pandas", "pyarrow"),
 }
-"""What each extra brings (pyproject.toml)."""
+"""The packages of each extra (pyproject.toml)."""
 
 
 def require_extra(extra: str, what: str) -> None:
-    """Does nothing if the packages of an extra are installed.
+    """Raises PtxwcetError (PW235) if a package of an extra is not installed.
 
-    ``what`` needs them: a command, an option. Raises PtxwcetError (PW235), which says what to
-    install. Cost: some file look-ups.
+    ``what`` needs them: a command, an option. The error states the installation command. Cost: some
+    file look-ups.
     """
     missing = [name for name in PACKAGES_OF_EXTRAS[extra] if not _is_there(name)]
     if missing:

@@ -1,4 +1,4 @@
-"""Things made once and kept on disk: in which folder, and who is told when that takes seconds."""
+"""Locates the cache folder of compiled code, and reports compilations that take seconds."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ CACHE_VARIABLE = "PTXWCET_CACHE_DIR"
 """The environment variable that names the cache folder."""
 
 Listener = Callable[[str, Path | None], None]
-"""Called with what is compiled, and the folder that keeps it (None: no folder can be written)."""
+"""A function called with the compiled module and its cache folder (None: none is writable)."""
 
 _listener: Listener | None = None
 
 
 def cache_folder() -> Path | None:
-    """The folder for what is kept between runs, made if need be; None if it cannot be written.
+    """Returns the folder of the cache, made if necessary; None if it cannot be written.
 
-    It is that of PTXWCET_CACHE_DIR, else the platform's: ``~/.cache/ptxwcet`` on Linux.
+    It is PTXWCET_CACHE_DIR, else the platform's: ``~/.cache/ptxwcet`` on Linux.
     """
     given = os.environ.get(CACHE_VARIABLE)
     if given:
         folder = Path(given)
     else:
-        # here: not needed where the variable says the folder
+        # Imported here because it is not needed where the variable names the folder.
         from platformdirs import user_cache_path
 
         folder = user_cache_path("ptxwcet", appauthor=False)
@@ -37,9 +37,9 @@ def cache_folder() -> Path | None:
 
 
 def is_private(folder: Path) -> bool:
-    """Whether a folder and all in it is the user's (or root's), and nobody else may write there.
+    """Returns whether only the user (or root) owns a folder and its contents and may write there.
 
-    It is made if need be, then closed to others (mode 700). Cost: linear in its files.
+    It is made if necessary, then closed to others (mode 700). Cost: linear in its files.
     """
     if not hasattr(os, "geteuid"):  # a system without owners and modes
         return True
@@ -51,18 +51,18 @@ def is_private(folder: Path) -> bool:
         if own.st_uid not in owners or own.st_mode & 0o022:
             return False
         entries = (entry.lstat() for entry in folder.rglob("*"))
-        return all(one.st_uid in owners and not stat.S_ISLNK(one.st_mode) for one in entries)
+        return all(entry.st_uid in owners and not stat.S_ISLNK(entry.st_mode) for entry in entries)
     except OSError:
         return False
 
 
 def tell_first_use(listener: Listener | None) -> None:
-    """Sets who is told when something is compiled; None: nobody."""
+    """Sets the listener that is called when code is compiled; None: no listener."""
     global _listener
     _listener = listener
 
 
 def about_to_compile(what: str, folder: Path | None) -> None:
-    """Tells the listener."""
+    """Calls the listener."""
     if _listener is not None:
         _listener(what, folder)

@@ -1,7 +1,7 @@
-"""Launching a kernel on a GPU through NVIDIA's driver bindings (the optional extra ``gpu``).
+"""Launches a kernel on a GPU through NVIDIA's driver bindings (the optional extra ``gpu``).
 
-Only what recording needs: one module, one kernel, arrays copied there and back. The bindings are
-imported when a GPU is asked for; tests put their own in place of them.
+It covers only the needs of recording: one module, one kernel, arrays copied there and back. The
+bindings are imported when a GPU is requested; tests replace them by their own.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class GpuLaunch:
 
 
 def load_bindings() -> Any:
-    """The driver bindings. Raises PtxwcetError (PW661) where they are not installed."""
+    """Returns the driver bindings. Raises PtxwcetError (PW661) where they are not installed."""
     try:
         return importlib.import_module("cuda.bindings.driver")
     except ImportError:
@@ -54,10 +54,10 @@ def load_bindings() -> Any:
 
 
 def launch_on_gpu(bindings: Any, launch: GpuLaunch) -> tuple[Array | None, ...]:
-    """The arrays after the kernel has run on the first GPU, None for other arguments.
+    """Returns the arrays after the kernel has run on the first GPU, None for other arguments.
 
-    Raises PtxwcetError (PW661) with what the driver says, its compiler included. Cost: that of the
-    copies and of the kernel.
+    Raises PtxwcetError (PW661) with the message of the driver, its compiler included. Cost: that of
+    the copies and of the kernel.
     """
     try:
         with ExitStack() as stack:
@@ -69,7 +69,7 @@ def launch_on_gpu(bindings: Any, launch: GpuLaunch) -> tuple[Array | None, ...]:
 
 
 class _Session:
-    """One launch; what it takes of the device is given back when the stack is closed."""
+    """One launch; its device resources are released when the stack is closed."""
 
     def __init__(self, bindings: Any, stack: ExitStack) -> None:
         self._cuda, self._stack = bindings, stack
@@ -120,7 +120,7 @@ class _Session:
         return result
 
     def _check(self, answer: Sequence[Any]) -> Any:
-        """What a call of the driver gives besides its error code."""
+        """Returns the results of a driver call without its error code."""
         error, *rest = answer
         if int(error) != 0:
             _, name = self._cuda.cuGetErrorName(error)
@@ -129,7 +129,7 @@ class _Session:
 
 
 def _values(arguments: Sequence[bytes | Array], addresses: Sequence[Any]) -> list[Any]:
-    """Host memory that holds each argument as the kernel takes it."""
+    """Returns host memory that holds each argument as the kernel takes it."""
     values: list[Any] = []
     for argument, address in zip(arguments, addresses, strict=True):
         if isinstance(argument, bytes):
@@ -139,11 +139,11 @@ def _values(arguments: Sequence[bytes | Array], addresses: Sequence[Any]) -> lis
     return values
 
 
-def _failed(what: str) -> PtxwcetError:
+def _failed(reason: str) -> PtxwcetError:
     return PtxwcetError(
         Diagnostic(
             "PW661",
-            f"the GPU did not run the kernel: {what}",
+            f"the GPU did not run the kernel: {reason}",
             help="the driver must be as new as the PTX, and the GPU as its .target",
         )
     )

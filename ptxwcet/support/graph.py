@@ -1,4 +1,4 @@
-"""Graph algorithms, and the one door to networkx, which the main job does not import.
+"""Provides graph algorithms, and the only access to networkx, which the main job does not import.
 
 Vertices are integers from 0; a graph is a sequence of successor collections.
 """
@@ -15,7 +15,7 @@ def labelled_graph(
     nodes: Iterable[tuple[str, Mapping[str, Any]]],
     edges: Iterable[tuple[str, str, Mapping[str, Any]]],
 ) -> Any:
-    """A ``networkx.DiGraph`` of named nodes and edges with attributes. Cost: linear."""
+    """Returns a ``networkx.DiGraph`` of named nodes and edges with attributes. Cost: linear."""
     import networkx as nx
 
     graph = nx.DiGraph()
@@ -31,19 +31,19 @@ def reachable(
     starts: Iterable[Vertex],
     without: Container[int | None] = (),
 ) -> set[Vertex]:
-    """``starts`` and what ways lead to from them, without passing ``without``. Cost: linear."""
-    found: set[Vertex] = set()
+    """Returns ``starts`` and all vertices on paths from them that avoid ``without``. Linear."""
+    reached: set[Vertex] = set()
     pending = [*starts]
     while pending:
         vertex = pending.pop()
-        if vertex not in found and vertex not in without:
-            found.add(vertex)
+        if vertex not in reached and vertex not in without:
+            reached.add(vertex)
             pending += successors[vertex]
-    return found
+    return reached
 
 
 def topological_order(source: int, edges: Iterable[tuple[int, int]]) -> list[int] | None:
-    """The vertices reached from ``source``, each before its successors; None for a cycle.
+    """Returns the vertices reached from ``source``, each before its successors; None for a cycle.
 
     Cost: linear.
     """
@@ -59,15 +59,15 @@ def topological_order(source: int, edges: Iterable[tuple[int, int]]) -> list[int
 
 
 def cyclic_components(successors: Sequence[Iterable[int]]) -> tuple[frozenset[int], ...]:
-    """The strongly connected components that contain a cycle, by their smallest vertex.
+    """Returns the strongly connected components that contain a cycle, by their smallest vertex.
 
     Tarjan, Depth-first search and linear graph algorithms, 1972, without recursion: graphs of
     kernels are deeper than Python's stack. Cost: linear in vertices and edges.
     """
-    targets = [tuple(row) for row in successors]
+    targets = [tuple(targets) for targets in successors]
     numbers: dict[int, int] = {}  # in order of discovery
-    lowest: dict[int, int] = {}  # number of a vertex that is reached, and of an open component
-    opened: list[int] = []  # whose component is not known yet
+    lowest: dict[int, int] = {}  # the number of a reached vertex, and of an open component
+    opened: list[int] = []  # vertices whose component is still unknown
     is_open = [False] * len(targets)
     components = []
     for root in range(len(targets)):

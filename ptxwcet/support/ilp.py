@@ -1,4 +1,4 @@
-"""The door to the integer programming solver (HiGHS through scipy), imported on first use.
+"""Provides the integer programming solver (HiGHS through scipy), imported on first use.
 
 >>> program = IntegerProgram()
 >>> x, y = program.add_variable(upper=4), program.add_variable(upper=9)
@@ -19,7 +19,7 @@ from ptxwcet.support.records import dataclass
 
 
 class SolverStatus(Enum):
-    """How a solve ended."""
+    """The result of a solve."""
 
     OPTIMAL = "optimal"
     INFEASIBLE = "infeasible"
@@ -29,11 +29,11 @@ class SolverStatus(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """What the solver found.
+    """The result of the solver.
 
-    ``objective`` is the value of the best assignment ``values`` (one number a variable), None and
-    empty if there is none; ``bound`` is what no assignment exceeds (equal to ``objective`` if
-    optimal), None where the solver proved nothing.
+    ``objective`` is the value of the best assignment ``values`` (one number per variable), None and
+    empty if there is none; ``bound`` is an upper bound on every assignment (equal to ``objective``
+    if optimal), None where the solver proved nothing.
     """
 
     status: SolverStatus
@@ -43,15 +43,15 @@ class Solution:
 
 
 class SolverError(Exception):
-    """The solver failed for a reason of its own, or its answer does not satisfy the program."""
+    """The error of a failed solver, or of an answer that does not satisfy the program."""
 
 
 @dataclass(slots=True)
 class IntegerProgram:
-    """Variables are whole numbers between limits; constraints limit sums of multiples of them.
+    """An integer program: variables between limits; constraints limit sums of multiples of them.
 
-    All coefficients are whole numbers, so that an answer can be checked exactly; it is, against
-    every constraint, before it is returned.
+    All coefficients are whole numbers, so that an answer can be checked exactly: it is checked
+    against every constraint before it is returned.
     """
 
     _upper: list[float] = field(default_factory=list)
@@ -59,29 +59,29 @@ class IntegerProgram:
 
     @property
     def variables(self) -> int:
-        """How many variables there are."""
+        """The number of variables."""
         return len(self._upper)
 
     @property
     def constraints(self) -> int:
-        """How many constraints there are."""
+        """The number of constraints."""
         return len(self._rows)
 
     def add_variable(self, *, upper: int | None = None) -> int:
-        """A new variable's number: from 0 on; ``upper`` None: no upper limit."""
+        """Returns the number of a new variable: from 0 on; ``upper`` None: no upper limit."""
         self._upper.append(math.inf if upper is None else upper)
         return len(self._upper) - 1
 
     def add_constraint(
         self, terms: Mapping[int, int], *, lower: int | None = None, upper: int | None = None
     ) -> None:
-        """``lower <= sum of coefficient * variable <= upper``; None: no limit on that side."""
+        """Adds ``lower <= sum of coefficient * variable <= upper``; None: no limit on that side."""
         low = -math.inf if lower is None else lower
         high = math.inf if upper is None else upper
         self._rows.append((dict(terms), low, high))
 
     def maximise(self, objective: Mapping[int, int], *, seconds: float | None = None) -> Solution:
-        """The assignment with the largest objective, or the best one within ``seconds``.
+        """Returns the assignment with the largest objective, or the best one within ``seconds``.
 
         Raises: SolverError; PtxwcetError (PW235) if scipy is not installed. Cost: exponential at
         worst.
@@ -96,8 +96,8 @@ class IntegerProgram:
         for variable, coefficient in objective.items():
             costs[variable] = -coefficient
         triples = [
-            (row, variable, coefficient)
-            for row, (terms, _, _) in enumerate(self._rows)
+            (number, variable, coefficient)
+            for number, (terms, _, _) in enumerate(self._rows)
             for variable, coefficient in terms.items()
         ]
         rows, columns, data = zip(*triples, strict=True) if triples else ((), (), ())
@@ -110,13 +110,13 @@ class IntegerProgram:
             integrality=np.ones(count),
             bounds=Bounds(0, self._upper),
             constraints=limits if self._rows else None,
-            # the solver's own default calls an answer optimal that is 0.01 % away from it
+            # The solver's own default calls an answer optimal that is 0.01 % away from it.
             options={"mip_rel_gap": 0.0} | ({} if seconds is None else {"time_limit": seconds}),
         )
         return self._checked(answer, objective)
 
     def _checked(self, answer: object, objective: Mapping[int, int]) -> Solution:
-        """The solver's answer in whole numbers, tested against every constraint."""
+        """Returns the solver's answer in whole numbers, tested against every constraint."""
         status = {
             0: SolverStatus.OPTIMAL,
             1: SolverStatus.TIME_LIMIT,
@@ -124,7 +124,7 @@ class IntegerProgram:
             3: SolverStatus.UNBOUNDED,
         }.get(getattr(answer, "status"))  # noqa: B009
         if status is None and objective:
-            # HiGHS may say "unbounded or infeasible": whether anything is feasible decides
+            # HiGHS may return "unbounded or infeasible": whether anything is feasible decides.
             anything = self.maximise({})
             feasible = anything.status is SolverStatus.OPTIMAL
             status = SolverStatus.UNBOUNDED if feasible else anything.status
@@ -144,11 +144,11 @@ class IntegerProgram:
         return Solution(status, value, value if status is SolverStatus.OPTIMAL else bound, values)
 
     def _check(self, values: tuple[int, ...]) -> None:
-        """Raises: SolverError if the values break a limit or a constraint."""
+        """Raises SolverError if the values break a limit or a constraint."""
         for variable, value in enumerate(values):
             if not 0 <= value <= self._upper[variable]:
                 raise SolverError(f"variable {variable} is {value}, outside its limits")
-        for row, (terms, low, high) in enumerate(self._rows):
+        for number, (terms, low, high) in enumerate(self._rows):
             total = sum(c * values[v] for v, c in terms.items())
             if not low <= total <= high:
-                raise SolverError(f"constraint {row} has {total}, outside {low} to {high}")
+                raise SolverError(f"constraint {number} has {total}, outside {low} to {high}")

@@ -1,13 +1,13 @@
-"""Reading input files: regular files of a bounded size, whole.
+"""Reads input files: regular files of a bounded size, whole.
 
-A device, a pipe or a file of another kind has no end that can be known beforehand, and some are
-read twice (once for their digest); a huge file is nearly always the wrong file. Both are refused
-before a byte is read, as an ``OSError`` whose ``strerror`` says why, so that callers treat them as
-they treat a file that is missing.
+A device, a pipe or a file of another kind has no end that is known beforehand, and some are read
+twice (once for their digest); a huge file is nearly always the wrong file. Both are refused before
+a byte is read, as an ``OSError`` with the reason in ``strerror``, so that callers treat them like a
+missing file.
 
 Inputs can be supplied instead (:func:`supplied_inputs`): then they are read from memory, and no
-other file is. So what is analysed is what was hashed, and a computer that does not have the files
-reads the same.
+other file is. So the analysed input is the hashed input, and a computer without the files reads the
+same.
 """
 
 from __future__ import annotations
@@ -24,21 +24,22 @@ from typing import IO
 from ptxwcet.support.records import dataclass
 
 MOST_TEXT_BYTES = 64 << 20
-"""Largest text that is parsed: PTX, CUDA source, sidecar. A kernel of 100,000 instructions, 2.4 MB,
-takes 4 s of processor time and 180 MB of memory to bound; both grow about linearly."""
+"""The largest text that is parsed: PTX, CUDA source, sidecar. Bounding 100,000 instructions, 2.4
+MB, takes 4 s of processor time and 180 MB of memory; both grow about linearly.
+"""
 
 MOST_TOML_BYTES = 4 << 20
-"""Largest TOML file: half a million listed values. More belong into a .npy file."""
+"""The largest TOML file: half a million listed values. More belong into a .npy file."""
 
 MOST_DATA_BYTES = 1 << 32
-"""Largest file of data: arrays, measurements, dumps, traces."""
+"""The largest file of data: arrays, measurements, dumps, traces."""
 
 _PART = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class SuppliedInputs:
-    """Input files by their paths as they are opened, and the working directory that they are of."""
+    """The input files by the paths with which they are opened, and their working directory."""
 
     files: Mapping[str, bytes]
     folder: str
@@ -50,9 +51,9 @@ _noted: ContextVar[set[str] | None] = ContextVar("noted", default=None)
 
 @contextlib.contextmanager
 def supplied_inputs(supplied: SuppliedInputs | None) -> Iterator[None]:
-    """While this lasts, only these input files exist; None: the system's, and no notes of them.
+    """Restricts input files in its context to the given ones; None: to the system's, unnoted.
 
-    Within it, :func:`noted_inputs` tells what is asked for of these.
+    Within it, :func:`noted_inputs` reports the requests for these.
     """
     tokens = _supplied.set(supplied), _noted.set(None)
     try:
@@ -64,7 +65,7 @@ def supplied_inputs(supplied: SuppliedInputs | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def noted_inputs() -> Iterator[set[str]]:
-    """While this lasts, notes the paths of input files that are asked for, existing or not."""
+    """Notes in its context the paths of requested input files, existing or not."""
     noted: set[str] = set()
     token = _noted.set(noted)
     try:
@@ -74,19 +75,19 @@ def noted_inputs() -> Iterator[set[str]]:
 
 
 def is_supplied(path: str | os.PathLike[str]) -> bool | None:
-    """Whether a file is one of those that are supplied; None where they are the system's."""
+    """Returns whether a file is among the supplied ones; None where the system's files are used."""
     supplied = _supplied.get()
     return None if supplied is None else os.fspath(path) in supplied.files
 
 
 def working_folder() -> str:
-    """The working directory, or the one that supplied inputs are of."""
+    """Returns the working directory, or that of the supplied inputs."""
     supplied = _supplied.get()
     return os.getcwd() if supplied is None else supplied.folder
 
 
 def is_input(path: str | os.PathLike[str]) -> bool:
-    """Whether there is a regular file of that path. Raises OSError, ValueError as the system."""
+    """Returns whether a path is a regular file. Raises OSError, ValueError as the system."""
     name = os.fspath(path)
     _note(name)
     if (supplied := _supplied.get()) is not None:
@@ -95,9 +96,9 @@ def is_input(path: str | os.PathLike[str]) -> bool:
 
 
 def open_input(path: str | os.PathLike[str], most: int) -> IO[bytes]:
-    """A regular file of at most ``most`` bytes, open for reading.
+    """Opens a regular file of at most ``most`` bytes for reading.
 
-    Raises OSError: that of the system, or one that says that it is no regular file or too large.
+    Raises OSError: the system's, or one for a file that is not regular or too large.
     """
     name = os.fspath(path)
     _note(name)
@@ -109,7 +110,7 @@ def open_input(path: str | os.PathLike[str], most: int) -> IO[bytes]:
         return io.BytesIO(supplied.files[name])
     if "\0" in name:
         raise OSError(errno.EINVAL, "a path cannot hold a zero byte", name)
-    # without O_NONBLOCK, opening a pipe waits for someone who writes into it
+    # Without O_NONBLOCK, opening a pipe waits for a process that writes into it.
     handle = os.open(name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
         _require_bounded(os.fstat(handle), most, name)
@@ -120,18 +121,18 @@ def open_input(path: str | os.PathLike[str], most: int) -> IO[bytes]:
 
 
 def read_bytes(path: str | os.PathLike[str], most: int) -> bytes:
-    """The bytes of a regular file. Raises OSError as :func:`open_input` does. Cost: linear."""
+    """Returns the bytes of a regular file. Raises OSError as :func:`open_input`. Cost: linear."""
     with open_input(path, most) as file:
         data = read_at_most(file, most)
-    if len(data) > most:  # it grew, or its size was not known: /proc
+    if len(data) > most:  # it grew, or its size was unknown: /proc
         raise _too_large(most, os.fspath(path))
     return data
 
 
 def read_at_most(file: IO[bytes], most: int) -> bytes:
-    """What is left of a file, or ``most + 1`` bytes of it if that is more.
+    """Returns the rest of a file, or ``most + 1`` bytes of it if that is more.
 
-    Cost: linear in what is there: ``file.read(most + 1)`` asks for the memory of the most.
+    Cost: linear in the rest: ``file.read(most + 1)`` would allocate memory for the most.
     """
     whole = io.BytesIO()
     while part := file.read(min(_PART, most + 1 - whole.tell())):
@@ -140,7 +141,7 @@ def read_at_most(file: IO[bytes], most: int) -> bytes:
 
 
 def read_text(path: str | os.PathLike[str], most: int, errors: str = "strict") -> str:
-    """The UTF-8 text of a regular file, line ends as ``\\n``.
+    """Returns the UTF-8 text of a regular file, line ends as ``\\n``.
 
     Raises OSError as :func:`open_input` does, and UnicodeDecodeError, a ValueError.
     """

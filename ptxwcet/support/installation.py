@@ -1,4 +1,4 @@
-"""What is installed: versions, and digests of the sources and of the machine files."""
+"""Describes the installation: versions, and digests of the sources and of the machine files."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _LIBRARIES = ("numpy", "numba")
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """SHA-256 of a file, or of several together."""
+    """The SHA-256 of a file, or of several together."""
 
     what: str
     sha256: str
 
 
 def installed_versions() -> tuple[tuple[str, str], ...]:
-    """The versions of ptxwcet, Python and the libraries that results may depend on, by name."""
+    """Returns the versions of ptxwcet, Python and the libraries that affect results, by name."""
     libraries = []
     for name in _LIBRARIES:
         with contextlib.suppress(metadata.PackageNotFoundError):
@@ -33,12 +33,12 @@ def installed_versions() -> tuple[tuple[str, str], ...]:
 
 
 def describe_installation() -> tuple[Mapping[str, str], Mapping[str, str]]:
-    """Versions of what is installed, and digests of sources and machine files, by name."""
-    return dict(installed_versions()), {one.what: one.sha256 for one in installed_digests()}
+    """Returns versions of the installation, and digests of sources and machine files, by name."""
+    return dict(installed_versions()), {d.what: d.sha256 for d in installed_digests()}
 
 
 def describe_sources() -> str:
-    """SHA-256 of the package's Python sources together: paths and contents, sorted by path."""
+    """Returns the SHA-256 of the package's Python sources: paths and contents, sorted by path."""
     package = Path(__file__).parents[1]
     whole = hashlib.sha256()
     for path in sorted(package.rglob("*.py"), key=lambda path: path.relative_to(package).parts):
@@ -48,7 +48,7 @@ def describe_sources() -> str:
 
 
 def installed_digests() -> tuple[Digest, ...]:
-    """Of the package's Python sources together, and of each machine file."""
+    """Returns digests of the package's Python sources together, and of each machine file."""
     package = Path(__file__).parents[1]
     machines = (
         Digest(f"machine {path.stem}", hashlib.sha256(path.read_bytes()).hexdigest())

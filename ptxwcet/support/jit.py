@@ -1,21 +1,21 @@
-"""The door of numba: functions compiled when Python first calls them, and kept on disk.
+"""Provides numba: functions compiled when Python first calls them, and cached on disk.
 
-A compiled function may call compiled functions of any module. What is kept is renewed when a file
-of its *group* changes: its module, those whose compiled functions and classes this module names,
-and so on; or a number or text that one of them names, wherever it comes from. Numba itself is
-imported with the first call.
+A compiled function may call compiled functions of any module. A cached function is renewed when a
+file of its *group* changes: its module, the modules whose compiled functions and classes this
+module names, and so on; or a number or text that one of them names, wherever it is defined. Numba
+itself is imported with the first call.
 
-Reading what is kept runs it, so it is kept in a folder that nobody else may write, and nothing is
-taken from one that is another's. What cannot be read is made again.
+Reading the cache runs its code, so it is in a folder that only the user may write, and nothing is
+read from a folder of another user. Unreadable entries are compiled again.
 
-A function that Python calls is compiled with all that it calls as one program. Four things make
-that or what is made quick: what is only called by compiled code gets no entry from
-Python, no copy is made for arguments that happen to be constants (numba would compile
-``step(cycle)`` once for the 0 in which ``cycle`` begins, and once for all other numbers), no
-division looks for a zero (its result there is 0: divide by what cannot be one), and what returns
-nothing but numbers to compiled code does not count who refers to the arrays that it is given: it
-cannot make an array, which numba says. A slice that is assigned to takes a second to compile, for a
-message that nobody sees: copy its elements.
+A function that Python calls is compiled with all of its callees as one program. Four measures make
+the compilation or the code fast: functions that only compiled code calls get no entry from Python;
+no copy is made for arguments that happen to be constants (numba would compile ``step(cycle)`` once
+for the 0 in which ``cycle`` begins, and once for all other numbers); no division tests for zero
+(its result there is 0: divide by numbers that cannot be 0); and a function that returns only
+numbers to compiled code does not count references to its array arguments: it cannot make an array,
+which numba reports. A slice as the target of an assignment takes a second to compile, for a message
+that is never shown: copy its elements.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 _SOURCES: dict[object, FunctionType] = {}
-"""By what Python calls, what is to be compiled."""
+"""The functions to compile, by the functions that Python calls."""
 
 _INLINED: set[FunctionType] = set()
 
 _NAMES: dict[int, dict[str, Any]] = {}
-"""By the identity of a module's names, the names that its compiled functions see."""
+"""The names that a module's compiled functions see, by the identity of the module's names."""
 
 _PARTS: dict[FunctionType, Any] = {}
-"""By what is to be compiled, what compiled code calls."""
+"""The functions that compiled code calls, by the functions to compile."""
 
 
 def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """The function, compiled to machine code by its first call.
+    """Returns the function, compiled to machine code by its first call.
 
-    A call raises PtxwcetError (PW235) if numba is not installed. Cost: of the first call some
-    seconds, or a tenth of a second where the machine code is kept.
+    A call raises PtxwcetError (PW235) if numba is not installed. Cost of the first call: some
+    seconds, or a tenth of a second with cached machine code.
     """
     assert isinstance(function, FunctionType)
     entry: Callable[_P, _R] | None = None
@@ -71,16 +71,16 @@ def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """As :func:`compiled`, and inlined into each caller: for small steps of inner loops."""
+    """Returns :func:`compiled`, inlined into each caller: for small steps of inner loops."""
     call = compiled(function)
     _INLINED.add(_SOURCES[call])
     return call
 
 
 def one_of(functions: Sequence[Callable[..., _R]]) -> Callable[..., _R]:
-    """A compiled function that hands its further arguments to the function of a number, from 0.
+    """Returns a compiled function that passes its further arguments to function ``number``, from 0.
 
-    All are compiled, and take the same arguments. A number that none has raises ValueError.
+    All are compiled, and take the same arguments. A number out of range raises ValueError.
     """
     first = _SOURCES[functions[0]]
     arguments = ", ".join(signature(first).parameters)
@@ -98,12 +98,12 @@ def one_of(functions: Sequence[Callable[..., _R]]) -> Callable[..., _R]:
 
 
 def unsigned(number: int) -> int:
-    """The number modulo 2^64; in compiled code one of 64 bits without a sign."""
+    """Returns the number modulo 2^64; in compiled code an unsigned one of 64 bits."""
     return number & (1 << 64) - 1
 
 
 def _entry(function: FunctionType) -> Any:
-    """What Python calls; without a cache where no place can be written."""
+    """Returns the function that Python calls; without a cache if no folder can be written."""
     numba = _numba()
     own = _in_place_of(function, _names_of(function))
     folder = _folder()
@@ -123,30 +123,30 @@ def _entry(function: FunctionType) -> Any:
 
 
 def _group_digest(function: FunctionType) -> str:
-    """Of the files of a function's group, and of the numbers and texts that they name."""
+    """Returns a digest of the files of a function's group, and of the constants that they name."""
     package = function.__module__.partition(".")[0]
     files, constants, left, met = set(), [], [function], set[int]()
     while left:
-        one = left.pop()
-        files.add(one.__code__.co_filename)
-        if id(one.__globals__) in met:
+        member = left.pop()
+        files.add(member.__code__.co_filename)
+        if id(member.__globals__) in met:
             continue
-        met.add(id(one.__globals__))
-        for name, value in one.__globals__.items():
+        met.add(id(member.__globals__))
+        for name, value in member.__globals__.items():
             if isinstance(value, FunctionType) and value in _SOURCES:
                 left.append(_SOURCES[value])
             elif isinstance(value, type) and value.__module__.partition(".")[0] == package:
                 files.add(str(sys.modules[value.__module__].__file__))
             elif isinstance(value, int | float | str | tuple) and not name.startswith("__"):
                 constants.append((name, repr(value)))
-    found = sha256(repr(sorted(constants)).encode())
+    digest = sha256(repr(sorted(constants)).encode())
     for file in sorted(files):
-        found.update(sha256(Path(file).read_bytes()).digest())
-    return found.hexdigest()
+        digest.update(sha256(Path(file).read_bytes()).digest())
+    return digest.hexdigest()
 
 
 def _renew_what_is_damaged(kept: Any) -> None:
-    """Makes numba compile again where what is kept cannot be read, and go on if nothing is kept."""
+    """Makes numba compile again if a cache entry is unreadable, and go without a full cache."""
     load, save = kept.load_overload, kept.save_overload
 
     def load_if_whole(*arguments: Any) -> Any:
@@ -165,7 +165,7 @@ def _renew_what_is_damaged(kept: Any) -> None:
 
 
 def _names_of(function: FunctionType) -> Mapping[str, Any]:
-    """The names of a function's module, compiled ones among them as compiled code calls them."""
+    """Returns the names of a function's module, with compiled ones as compiled code calls them."""
     own = function.__globals__
     if id(own) not in _NAMES:
         names = _NAMES[id(own)] = dict(own)
@@ -178,7 +178,7 @@ def _names_of(function: FunctionType) -> Mapping[str, Any]:
 
 
 def _part(function: FunctionType) -> Any:
-    """What compiled code calls. Its module's names may name it, and so make it, themselves."""
+    """Returns the function that compiled code calls. Its module's names may already create it."""
     names = _names_of(function)
     if function not in _PARTS:
         part = _numba().njit(
@@ -194,20 +194,20 @@ def _part(function: FunctionType) -> Any:
 
 
 def _gives_numbers(function: FunctionType) -> bool:
-    """Whether all that it returns is said to be numbers: then it owns no array."""
+    """Returns whether all declared results are numbers: then the function owns no array."""
     words = set(re.findall(r"\w+", str(function.__annotations__.get("return", "anything"))))
     return words <= {"None", "bool", "float", "int", "tuple"}
 
 
 def _in_place_of(function: FunctionType, names: Mapping[str, Any]) -> FunctionType:
-    """A copy of a function with ``names`` in the place of its module's global names."""
+    """Returns a copy of a function with ``names`` in place of its module's global names."""
     made = FunctionType(function.__code__, cast(dict[str, Any], names), function.__name__)
     made.__module__, made.__qualname__ = function.__module__, function.__qualname__
     return made
 
 
 def _without_constants(dispatcher: Any) -> Any:
-    """The dispatcher, for which a constant argument is any number of its type."""
+    """Returns the dispatcher, for which a constant argument is any number of its type."""
     unliteral, template = _numba().core.types.unliteral, dispatcher.get_call_template
 
     def widened(arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
@@ -220,7 +220,7 @@ def _without_constants(dispatcher: Any) -> Any:
 
 @cache
 def _entries() -> set[Any]:
-    """What Python calls, so far. Whoever listens is told when the first of a module is compiled."""
+    """Returns the functions that Python calls; reports the first compilation of a module."""
     numba, made, told = _numba(), set[Any](), set[str]()
 
     class Telling(numba.core.event.Listener):  # type: ignore[misc, name-defined]
@@ -239,16 +239,16 @@ def _entries() -> set[Any]:
 
 
 def _folder() -> Path | None:
-    """Where compiled code is kept; None if there is no such folder that is the user's own.
+    """Returns the folder of compiled code; None if no such folder is the user's own.
 
-    Numba's own variable, where it is set, goes before the platform's folder.
+    Numba's own variable, where it is set, takes precedence over the platform's folder.
     """
     given = os.environ.get("NUMBA_CACHE_DIR")
     if given and not os.environ.get(CACHE_VARIABLE):
         folder = Path(given)
     elif (kept := cache_folder()) is not None:
         folder = kept / "compiled"
-        with suppress(OSError):  # made by an older version, with whatever mode was usual
+        with suppress(OSError):  # made by an older version, with the usual mode
             folder.chmod(0o700)
     else:
         return None
@@ -257,7 +257,7 @@ def _folder() -> Path | None:
 
 @contextmanager
 def _kept_in(folder: Path | None) -> Iterator[None]:
-    """Makes numba keep what is decorated meanwhile in a folder, if there is one."""
+    """Makes numba keep functions decorated in its context in a folder, if there is one."""
     config = _numba().config
     before = config.CACHE_DIR
     if folder is not None:

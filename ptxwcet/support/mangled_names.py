@@ -1,4 +1,4 @@
-"""Mangled names of C++ (Itanium), read from left to right."""
+"""Reads mangled names of C++ (Itanium), from left to right."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _Read = TypeVar("_Read")
 
 
 class Mangled(NamedTuple):
-    """What a mangled name says; ``arguments`` and ``parameters`` are None where they are not known.
+    """The parts of a mangled name; ``arguments`` and ``parameters`` are None where unknown.
 
     ``tags`` are the ABI tags of its last part.
     """
@@ -27,9 +27,9 @@ class Mangled(NamedTuple):
 
 
 def read_mangled(text: str) -> Mangled | None:
-    """What a text that begins with ``_Z`` says, as far as that is certain; None if it is not.
+    """Returns the parts of a text that begins with ``_Z``, as far as certain; None if it is not.
 
-    Cost: linear, within fixed limits past which the answer is None.
+    Cost: linear, within fixed limits beyond which the answer is None.
     """
     reader = _Reader(text)
     try:
@@ -41,21 +41,21 @@ def read_mangled(text: str) -> Mangled | None:
 
 
 class _Reader:
-    """Reads one mangled name from left to right."""
+    """A reader of one mangled name, from left to right."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 2
-        self.certain: Mangled | None = None  # what is known if the rest is not
-        self._known: list[tuple[Value, tuple[Value, ...] | None]] = []  # with what T_ meant there
-        self._arguments: tuple[Value, ...] = ()  # what T_ and its like mean
-        self._uses = 0  # of T_ and its like
+        self.certain: Mangled | None = None  # the result if the rest is unknown
+        self._known: list[tuple[Value, tuple[Value, ...] | None]] = []  # each with its T_
+        self._arguments: tuple[Value, ...] = ()  # the meaning of T_ and similar codes
+        self._uses = 0  # of T_ and similar codes
         self._letters = 0
         self._depth = 0
         self._is_name_of_all = True
 
     def whole(self) -> Mangled:
-        """The mangled name. Raises Malformed, Unknown."""
+        """Returns the mangled name. Raises Malformed, Unknown."""
         self._is_next("L")
         name = self._name()
         self.certain = Mangled(name.scopes, name.tags, name.arguments, None)
@@ -72,7 +72,7 @@ class _Reader:
         return self.text[self.at : self.at + count]
 
     def _is_next(self, word: str) -> bool:
-        """Whether a word follows, which then is behind."""
+        """Returns whether a word follows, and skips it."""
         if not self.text.startswith(word, self.at):
             return False
         self.at += len(word)
@@ -83,14 +83,14 @@ class _Reader:
             raise Malformed
 
     def _number(self) -> int:
-        """Decimal digits, of which there may be none."""
+        """Reads decimal digits, of which there may be none."""
         start = self.at
         while self._peek().isdigit() and self.at - start < 9:
             self.at += 1
         return int(self.text[start : self.at] or -1)
 
     def _sequence(self) -> int:
-        """``_``, ``0_``, ``1A_``: 0, 1, 47."""
+        """Reads ``_``, ``0_``, ``1A_``: 0, 1, 47."""
         start = self.at
         while self._peek().isdigit() or self._peek().isupper():
             self.at += 1
@@ -101,15 +101,15 @@ class _Reader:
         return int(digits, 36) + 1 if digits else 0
 
     def _count(self, value: Value) -> Value:
-        """The value, whose letters are counted."""
+        """Returns the value, and counts its letters."""
         parts = value.parts if isinstance(value, Pack) else (value,)
-        self._letters += sum(len(one.left) + len(one.right) + 1 for one in parts)
+        self._letters += sum(len(part.left) + len(part.right) + 1 for part in parts)
         if self._letters > _MOST_LETTERS:
             raise Unknown
         return value
 
     def _keep(self, value: Value, uses: int) -> Value:
-        """The value, which a substitution may name from now on; ``uses`` when its text began."""
+        """Returns the value, for later substitutions; ``uses`` when its text began."""
         self._known.append((self._count(value), self._arguments if self._uses > uses else None))
         return value
 
@@ -117,14 +117,14 @@ class _Reader:
         self._depth += 1
         if self._depth > _DEEPEST:
             raise Unknown
-        found = read()
+        result = read()
         self._depth -= 1
-        return found
+        return result
 
     # --- names ------------------------------------------------------------------------------------
 
     def _name(self) -> Name:
-        """A name, nested or not, with its template arguments."""
+        """Reads a name, nested or not, with its template arguments."""
         is_of_all, self._is_name_of_all = self._is_name_of_all, False
         if self._is_next("N"):
             return self._nested(is_of_all)
@@ -146,11 +146,11 @@ class _Reader:
         if is_of_all:
             self.certain = Mangled(name.scopes, name.tags, None, None)
         values = self._template_arguments()
-        written = ", ".join(one.text for value in values for one in self._parts(value))
+        written = ", ".join(part.text for value in values for part in self._parts(value))
         return name._replace(arguments=f"<{written}>", values=values)
 
     def _nested(self, is_of_all: bool) -> Name:
-        """``N ... E``: each part but the last can be substituted."""
+        """Reads ``N ... E``: each part but the last can be substituted."""
         suffix = ""
         while self._peek() in QUALIFIERS:
             suffix = f" {QUALIFIERS[self._peek()]}{suffix}"
@@ -166,7 +166,7 @@ class _Reader:
         return name._replace(suffix=suffix)
 
     def _nested_part(self, name: Name | None, is_of_all: bool) -> tuple[Name, bool]:
-        """A name with its next part, and whether a substitution can name that."""
+        """Returns a name with its next part, and whether a substitution can name that."""
         if self._peek() == "I":
             if name is None or name.arguments:
                 raise Malformed
@@ -183,7 +183,7 @@ class _Reader:
         return Name((*scopes, word), "", tags), True
 
     def _local(self) -> Name:
-        """``Z function E entity``: a class or lambda inside of a function."""
+        """Reads ``Z function E entity``: a class or lambda inside of a function."""
         function = self._deeper(self._encoding)
         self._expect("E")
         if self._peek() in ("s", "d"):
@@ -192,7 +192,7 @@ class _Reader:
         return entity._replace(scopes=(function, *entity.scopes))
 
     def _encoding(self) -> str:
-        """A function with its parameters."""
+        """Reads a function with its parameters."""
         outer, self._arguments = self._arguments, ()
         self._is_next("L")
         name = self._name()
@@ -201,22 +201,22 @@ class _Reader:
         return name.text + parameters + name.suffix
 
     def _parameters(self, name: Name) -> str:
-        """The parameters of a function, up to the end; the result of a template is behind."""
+        """Reads the parameters of a function, up to the end, after the result of a template."""
         self._arguments = name.values
         if name.arguments:
             self._type()
         return f"({self._types_until_end()})"
 
     def _types_until_end(self) -> str:
-        found: list[Part] = []
+        types: list[Part] = []
         while self._peek() not in ("E", ""):
-            found += self._parts(self._type())
-        if [one.text for one in found] == ["void"]:
-            found = []
-        return ", ".join(one.text for one in found)
+            types += self._parts(self._type())
+        if [part.text for part in types] == ["void"]:
+            types = []
+        return ", ".join(part.text for part in types)
 
     def _word(self, scope: str | None) -> tuple[str, tuple[str, ...]]:
-        """An identifier, an operator, a constructor or a lambda; and its ABI tags."""
+        """Reads an identifier, operator, constructor or lambda; and its ABI tags."""
         if self._peek().isdigit():
             word = self._identifier()
         elif self._peek() == "U":
@@ -226,7 +226,7 @@ class _Reader:
             word = plain if self._peek() == "C" else f"~{plain}"
             self.at += 2
             if self._peek() == "I":
-                raise Unknown  # the one template without a result
+                raise Unknown  # the only template without a result
         elif self._peek(2) in OPERATORS:
             word = f"operator{OPERATORS[self._peek(2)]}"
             self.at += 2
@@ -267,7 +267,7 @@ class _Reader:
     # --- template arguments and substitutions -----------------------------------------------------
 
     def _template_arguments(self) -> tuple[Value, ...]:
-        """``I ... E``."""
+        """Reads ``I ... E``."""
         self._expect("I")
         values: list[Value] = []
         while not self._is_next("E"):
@@ -281,26 +281,26 @@ class _Reader:
                 parts += self._parts(self._deeper(self._argument))
             return Pack(tuple(parts))
         if self._is_next("X"):
-            found = self._expression()
+            value = self._expression()
             self._expect("E")
-            return found
+            return value
         return self._literal() if self._peek() == "L" else self._type()
 
     def _parts(self, value: Value) -> tuple[Part, ...]:
-        """The parts of a value in a list: those of an expanded pack, or the value alone."""
+        """Returns the parts of a value in a list: those of an expanded pack, or only the value."""
         if isinstance(value, Pack) and not value.is_expanded:
             raise Unknown
         self._count(value)
         return value.parts if isinstance(value, Pack) else (value,)
 
     def _part(self, value: Value) -> Part:
-        """A value that is no list."""
+        """Returns a value that is not a list."""
         if isinstance(value, Pack):
             raise Unknown
         return value
 
     def _substitution(self) -> Value:
-        """``S_``, ``S0_``: what was read before; ``Ss`` and its like: names of the library."""
+        """Reads ``S_``, ``S0_``: an earlier value; ``Ss`` etc.: names of the library."""
         self._expect("S")
         if self._peek() in LIBRARY:
             self.at += 1
@@ -316,7 +316,7 @@ class _Reader:
         return value
 
     def _template_parameter(self) -> Value:
-        """``T_``, ``T0_``: an argument of the function's template."""
+        """Reads ``T_``, ``T0_``: an argument of the function's template."""
         self._expect("T")
         number = self._sequence()
         if number >= len(self._arguments):
@@ -398,7 +398,7 @@ class _Reader:
         return Part(self._with_arguments(name, is_of_all=False).text)
 
     def _new_type(self, code: str, two: str) -> Value:
-        """A type that no substitution and no short code names."""
+        """Reads a type that neither a substitution nor a short code names."""
         if code in ("N", "Z") or code.isdigit() or two == "St":
             return Part(self._name().text)
         if code in QUALIFIERS:
@@ -452,7 +452,7 @@ class _Reader:
         return Part(f"{result.left} ", f"({parameters})", is_bound=True)
 
 
-# --- What mangled names consist of: codes, types and expressions in parts, and how parts combine --
+# --- the parts of mangled names: codes, types, expressions, and how parts combine -----------------
 
 
 BUILTIN = {
@@ -486,15 +486,15 @@ _POINTER = re.compile(r"[*&]((?: (?:const|volatile|__restrict__))*)$")
 
 
 class Malformed(Exception):
-    """The text is no mangled name."""
+    """The error of a text that is not a mangled name."""
 
 
 class Unknown(Exception):
-    """The text may be one, but has something in it that is not spelled out here."""
+    """The error of a text that may be one, but has a part that is not spelled out here."""
 
 
 class Part(NamedTuple):
-    """A type or an expression: what stands left and right of a declared name.
+    """A type or an expression: its text to the left and to the right of a declared name.
 
     ``is_bound``: a function or an array, whose pointers need parentheses.
     """
@@ -510,17 +510,17 @@ class Part(NamedTuple):
 
 
 class Pack(NamedTuple):
-    """Template arguments that one parameter stands for."""
+    """The template arguments that one parameter represents."""
 
     parts: tuple[Part, ...]
-    is_expanded: bool = True  # not a pattern whose repetitions are still to come
+    is_expanded: bool = True  # not a pattern with repetitions to come
 
 
 Value = Part | Pack
 
 
 class Name(NamedTuple):
-    """A name that was read; ``arguments`` are those that it ends with, if it does."""
+    """A name in the text; ``arguments`` are those at its end, if any."""
 
     scopes: tuple[str, ...]
     arguments: str = ""
@@ -535,14 +535,14 @@ class Name(NamedTuple):
 
 
 def each(value: Value, change: Callable[[Part], Part]) -> Value:
-    """The value with each of its parts changed."""
+    """Returns the value with each of its parts changed."""
     if isinstance(value, Pack):
         return value._replace(parts=tuple(map(change, value.parts)))
     return change(value)
 
 
 def pointer(part: Part, sign: str) -> Part:
-    """What points or refers to a type; a reference to a reference is one."""
+    """Returns a pointer or reference to a type; a reference to a reference is a reference."""
     if sign in ("&", "&&") and part.left.endswith("&"):
         is_right = sign == "&&" and part.left.endswith("&&")
         return part if is_right else part._replace(left=part.left.rstrip("&") + "&")
@@ -552,12 +552,12 @@ def pointer(part: Part, sign: str) -> Part:
 
 
 def qualified(part: Part, words: list[str]) -> Part:
-    """A type with qualifiers: ``const int``, ``int* const``."""
+    """Returns a type with qualifiers: ``const int``, ``int* const``."""
     if part.is_bound and part.right.startswith("("):
         raise Unknown
     behind = _POINTER.search(part.left)
     has = part.left.split("<")[0].split() if behind is None else behind.group(1).split()
-    shown = " ".join(one for one in QUALIFIERS.values() if one in words and one not in has)
+    shown = " ".join(word for word in QUALIFIERS.values() if word in words and word not in has)
     if not shown:
         return part
     left = f"{shown} {part.left}" if behind is None else f"{part.left} {shown}"

@@ -1,4 +1,4 @@
-"""What other packages plug in, by the entry points of their metadata.
+"""Finds the plug-ins of other packages, by the entry points of their metadata.
 
 An entry of :data:`MACHINES` is the path of a machine file, one of :data:`BOUND_METHODS` a
 :class:`~ptxwcet.bounds.methods.BoundMethod`.
@@ -24,41 +24,41 @@ GROUPS = (MACHINES, BOUND_METHODS)
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """An entry of a group: its name, the package that it is from, and where it is."""
+    """An entry of a group: its name, its package, and its place."""
 
     name: str
     package: str
     entry: EntryPoint
 
     def load(self) -> Any:
-        """The object. Raises whatever its package raises when it is imported."""
+        """Returns the object. Raises any exception of its package's import."""
         return self.entry.load()
 
 
 @cache
 def plugins(group: str) -> tuple[Plugin, ...]:
-    """The entries of a group, by name; of several with one name the first package's, in order.
+    """Returns the entries of a group, by name; for equal names the first package's, in order.
 
     Nothing is imported. Cost: one look at the metadata of all installed packages.
     """
     if not _may_name(group):
         return ()
-    # here: it loads mail and archives, which takes longer than most kernels
+    # Imported here: it loads mail and archives, which takes longer than most kernels.
     from importlib.metadata import entry_points
 
-    found: dict[str, Plugin] = {}
-    entries = [(one.dist.name if one.dist else "", one) for one in entry_points(group=group)]
-    for package, entry in sorted(entries, key=lambda row: (row[1].name, row[0])):
-        found.setdefault(entry.name, Plugin(entry.name, package, entry))
-    return tuple(found.values())
+    first: dict[str, Plugin] = {}
+    entries = [(e.dist.name if e.dist else "", e) for e in entry_points(group=group)]
+    for package, entry in sorted(entries, key=lambda pair: (pair[1].name, pair[0])):
+        first.setdefault(entry.name, Plugin(entry.name, package, entry))
+    return tuple(first.values())
 
 
 def _may_name(group: str) -> bool:
-    """Whether a package on the path names a group: True as well where metadata may be elsewhere
-    than in folders beside packages.
+    """Returns whether a package on the path names a group: True, too, where metadata may be
+    elsewhere than in folders next to packages.
     """
-    finders = sum(hasattr(one, "find_distributions") for one in sys.meta_path)
-    if finders != 1 or any(Path(one).is_file() or one.endswith(".egg") for one in sys.path):
+    finders = sum(hasattr(f, "find_distributions") for f in sys.meta_path)
+    if finders != 1 or any(Path(p).is_file() or p.endswith(".egg") for p in sys.path):
         return True
     mark = f"[{group}]".encode()
     for folder in sys.path:

@@ -1,7 +1,7 @@
-"""Text for terminals and documents: nothing in it can steer what shows it.
+"""Makes text for terminals and documents: no character in it can control the display.
 
-Names come from files of other people: file names in ``.file``, labels of measurements, strings of
-TOML files. An escape sequence in one of them could move the cursor or rewrite a line above, a
+Names are taken from files of other people: file names in ``.file``, labels of measurements, strings
+of TOML files. An escape sequence in one of them could move the cursor or rewrite a line above, a
 bidirectional control could show a name in another order than it has, and a line feed could begin a
 line of the tool's own. All such characters are shown as ``\\u`` and four hexadecimal digits, which
 JSON reads as the character itself.
@@ -15,22 +15,22 @@ _LAYOUT = "\n\t"
 
 
 def printable(text: str) -> str:
-    """The text with every character that is not printable shown as ``\\uXXXX``.
+    """Returns the text with every character that is not printable shown as ``\\uXXXX``.
 
-    Line feeds and tabs stay: they are layout, not a name's. Not printable is what Unicode calls a
-    control, a format character (bidirectional controls, zero-width characters), a separator other
-    than the space, a surrogate, or not assigned. Cost: linear.
+    Line feeds and tabs stay: they are layout, not part of a name. Not printable are Unicode's
+    control characters, format characters (bidirectional controls, zero-width characters),
+    separators other than the space, surrogates, and unassigned ones. Cost: linear.
     """
     return _replaced(text, _LAYOUT, _escaped)
 
 
 def printable_line(text: str) -> str:
-    """As :func:`printable`, and line feeds and tabs are shown as well: a name is on one line."""
+    """Returns :func:`printable` with line feeds and tabs escaped as well: a name on one line."""
     return _replaced(text, "", _escaped)
 
 
 def printable_picture(text: str) -> str:
-    """The text with a replacement character for each one that is not printable.
+    """Returns the text with a replacement character for each one that is not printable.
 
     For DOT, SVG and HTML, where a backslash has a meaning, or none that a reader would expect.
     """
@@ -40,8 +40,8 @@ def printable_picture(text: str) -> str:
 def _replaced(text: str, kept: str, replace: Callable[[str], str]) -> str:
     if text.isprintable():
         return text
-    bad = {one for one in set(text) if not one.isprintable() and one not in kept}
-    return text.translate({ord(one): replace(one) for one in bad}) if bad else text
+    bad = {c for c in set(text) if not c.isprintable() and c not in kept}
+    return text.translate({ord(c): replace(c) for c in bad}) if bad else text
 
 
 def _escaped(character: str) -> str:
@@ -53,20 +53,20 @@ def _escaped(character: str) -> str:
 
 
 def plural(count: int, noun: str, many: str = "") -> str:
-    """A number of things: ``1 warp``, ``2 warps``."""
+    """Returns a number of things: ``1 warp``, ``2 warps``."""
     return f"{count:,} {noun if count == 1 else many or noun + 's'}"
 
 
 def aligned(table: Sequence[Sequence[str]], right: Container[int] = ()) -> list[str]:
-    """The rows of a table as lines: two blanks between columns, as wide as their longest cell is.
+    """Returns the rows of a table as lines: columns two blanks apart, as wide as needed.
 
-    ``right`` are the numbers of columns that stand to the right.
+    ``right`` are the numbers of right-aligned columns.
     """
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     return [
         "  ".join(
             cell.rjust(width) if number in right else cell.ljust(width)
-            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+            for number, (cell, width) in enumerate(zip(cells, widths, strict=True))
         ).rstrip()
-        for row in table
+        for cells in table
     ]

@@ -1,9 +1,9 @@
-"""``dataclass`` as the standard library's, made in a third of the time.
+"""Provides ``dataclass`` like the standard library's, made in a third of the time.
 
-The package has some 300 dataclasses on the way of its main job. The standard library compiles six
+The main job imports some 300 dataclasses of the package. The standard library compiles six
 functions for each of them when it is imported, and that was a third of the job's processor time;
-here ``__init__`` alone is compiled then, ``__eq__`` and ``__hash__`` when they are first called.
-To type checkers it is ``dataclasses.dataclass``.
+here only ``__init__`` is compiled then, ``__eq__`` and ``__hash__`` when they are first called. For
+type checkers it is ``dataclasses.dataclass``.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(cls=None, /, **options):
-        """What ``dataclasses.dataclass`` makes of a class, for the options that are used here.
+        """Returns the class that ``dataclasses.dataclass`` makes, for the options used here.
 
-        Raises:
-            TypeError: an option beside ``eq``, ``repr``, ``frozen``, ``slots``, ``weakref_slot``.
+        Raises TypeError for options other than ``eq``, ``repr``, ``frozen``, ``slots``,
+        ``weakref_slot``.
         """
         if cls is None:
             return lambda undecorated: _made(undecorated, **options)
@@ -63,7 +63,7 @@ def _made(
 
 
 def _init(made: type, frozen: bool, slots: bool) -> Callable[..., None]:
-    """``__init__``, compiled: arguments in the order of the fields, then ``__post_init__``."""
+    """Returns a compiled ``__init__``: arguments by field order, then ``__post_init__``."""
     scope: dict[str, Any] = {"_put": object.__setattr__, "_absent": dataclasses.MISSING}
     arguments, body, annotations = ["self"], [], {}
     for field in dataclasses.fields(made):
@@ -80,7 +80,7 @@ def _init(made: type, frozen: bool, slots: bool) -> Callable[..., None]:
             annotations[name] = field.type
             if has_factory:
                 value = f"_of_{name}() if {name} is _absent else {name}"
-        elif has_factory or (has_default and slots):  # else it is the class's attribute
+        elif has_factory or (has_default and slots):  # otherwise it is the class's attribute
             value = f"_of_{name}()" if has_factory else f"_of_{name}"
         else:
             continue
@@ -111,7 +111,7 @@ def _eq(made: type) -> Callable[..., Any]:
 
 def _hash(made: type) -> Callable[..., Any]:
     fields = dataclasses.fields(made)
-    names = [one.name for one in fields if (one.compare if one.hash is None else one.hash)]
+    names = [f.name for f in fields if (f.compare if f.hash is None else f.hash)]
     return _compiled("__hash__", ["self"], [f"return hash({_tuple('self', names)})"], {}, made)
 
 
@@ -133,7 +133,7 @@ def _compiled(
 def _later(
     made: type, name: str, compiled: Callable[[type], Callable[..., Any]]
 ) -> Callable[..., Any]:
-    """A method that puts the compiled one in its own place when it is first called."""
+    """Returns a method that puts the compiled one in its own place when it is first called."""
 
     def first(*arguments: object) -> Any:
         function = compiled(made)
@@ -172,7 +172,7 @@ def _set_state(self: Any, state: list[object]) -> None:
 
 
 def _named_state(self: Any) -> dict[str, object]:
-    """Returns the fields that the object itself has: nothing that was computed of them."""
+    """Returns the fields that the object itself has, without values computed from them."""
     own = {field.name for field in dataclasses.fields(self)}
     own = {
         name

@@ -1,4 +1,4 @@
-"""Numbers that bound something, rounded up: what is printed is never below what was computed.
+"""Rounds bounds up: a printed number is never below the computed one.
 
 So a bound that is printed as a time is a budget that it keeps.
 """
@@ -10,11 +10,11 @@ from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 
 _EXACT = Context(prec=400, rounding=ROUND_CEILING)
-"""More digits than a float has before and behind its point, down to its smallest."""
+"""More digits than a float has on either side of its point, down to its smallest."""
 
 
 def microseconds_of(cycles: int, clock_mhz: int) -> float:
-    """The time of so many cycles in microseconds, rounded up to whole nanoseconds.
+    """Returns the time of this many cycles in microseconds, rounded up to whole nanoseconds.
 
     >>> microseconds_of(702, 930)
     0.755
@@ -23,12 +23,12 @@ def microseconds_of(cycles: int, clock_mhz: int) -> float:
 
 
 def seconds_of(cycles: int, clock_mhz: int) -> float:
-    """The time of so many cycles in seconds, as the next float above it."""
+    """Returns the time of this many cycles in seconds, as the next float above it."""
     return float_above(Fraction(cycles, clock_mhz * 10**6))
 
 
 def percent_of(part: int, whole: int, digits: int = 2) -> float:
-    """``part`` in per cent of ``whole``, rounded up to so many digits.
+    """Returns ``part`` in per cent of ``whole``, rounded up to this many digits.
 
     >>> percent_of(1, 3)
     33.34
@@ -38,7 +38,7 @@ def percent_of(part: int, whole: int, digits: int = 2) -> float:
 
 
 def float_above(exact: Fraction) -> float:
-    """The least float that, as it is printed, is not below a number.
+    """Returns the least float that, as it is printed, is not below a number.
 
     Raises OverflowError above all floats.
     """
@@ -57,7 +57,7 @@ def time_text(microseconds: float) -> str:
 
 
 def text_above(value: float, digits: int, factor: int = 1) -> str:
-    """``factor`` times a number as it is printed, with so many decimals, rounded up.
+    """Returns ``factor`` times a number as text, with this many decimals, rounded up.
 
     >>> text_above(1234.00001, 3)
     '1,234.001'

@@ -1,6 +1,6 @@
-"""Digests that files of ours carry of their content, so that changed content is refused.
+"""Adds digests of their content to the tool's own files, so that changed content is refused.
 
-They tell what was changed by hand or by accident, and do not keep anybody from making a new one.
+They reveal changes by hand or by accident, and do not prevent the creation of a new digest.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from collections.abc import Mapping
 from typing import Any
 
 DIGEST = "digest"
-"""The key of the digest, beside those of the content."""
+"""The key of the digest, next to those of the content."""
 
 
 class Changed(ValueError):
-    """The content is not what was written."""
+    """The error of content that differs from the written one."""
 
 
 def sealed(data: Any) -> Any:
-    """Plain data with its digest, and lists of such; what has no schema has none either."""
+    """Returns plain data with its digest, and lists of such; data without a schema has none."""
     if isinstance(data, list | tuple):
-        return [sealed(one) for one in data]
+        return [sealed(item) for item in data]
     if not isinstance(data, Mapping) or "schema" not in data:
         return data
     return {**data, DIGEST: _digest(data)}
@@ -34,6 +34,6 @@ def require_seal(data: Mapping[str, Any]) -> None:
 
 
 def _digest(data: Mapping[str, Any]) -> str:
-    """SHA-256 of the content, whatever its order and its layout, in hexadecimal."""
-    content = json.loads(json.dumps({key: one for key, one in data.items() if key != DIGEST}))
+    """Returns the SHA-256 of the content, whatever its order and its layout, in hexadecimal."""
+    content = json.loads(json.dumps({key: value for key, value in data.items() if key != DIGEST}))
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -1,8 +1,8 @@
-"""The door to the solver of formulas over bit-vectors (Bitwuzla), imported on first use.
+"""Provides the solver of formulas over bit-vectors (Bitwuzla), imported on first use.
 
-Effort is counted, never timed: the solver asks now and then whether it is to go on, and the number
-of these questions depends on the formula alone. The answer to a formula is therefore the same on
-every machine and under every load.
+Effort is counted, never timed: the solver regularly checks whether to continue, and the number of
+these checks depends only on the formula. The answer to a formula is therefore the same on every
+machine and under every load.
 
 >>> formula = Formula()
 >>> x = formula.variable(8)
@@ -24,7 +24,7 @@ Expression = Any
 """A bit-vector of the solver."""
 
 _ABSTRACTED_FROM = 8
-"""Bits from which products and quotients are first treated by their laws, then bit by bit."""
+"""The bits from which products and quotients are first treated by their laws, then bit by bit."""
 
 _OPERATORS = {
     "bvadd": "BV_ADD",
@@ -46,7 +46,7 @@ _RELATIONS = {"bvult": "BV_ULT", "bvslt": "BV_SLT", "=": "EQUAL"}
 
 
 class Answer(Enum):
-    """What a solver says of a formula: some values make it true, none do, or it gave up."""
+    """The answer of a solver to a formula: some values make it true, none do, or it gave up."""
 
     POSSIBLE = "possible"
     IMPOSSIBLE = "impossible"
@@ -61,7 +61,7 @@ def _solver() -> Any:
 
 
 class Formula:
-    """What is required of some variables, all of it at once; ``spent`` is the effort so far.
+    """The conjunction of requirements on some variables; ``spent`` is the effort so far.
 
     Expressions have widths of at least one bit; truth is one bit. Operators are those of SMT-LIB's
     QF_BV by name, and ``popc``, ``clz`` (of 0: the width) and ``brev``.
@@ -74,17 +74,17 @@ class Formula:
         self.spent = 0
 
     def variable(self, width: int) -> Expression:
-        """A new variable."""
+        """Returns a new variable."""
         return self._terms.mk_const(self._terms.mk_bv_sort(width))
 
     def constant(self, value: int, width: int) -> Expression:
-        """A number without sign, below ``2**width``."""
+        """Returns a number without sign, below ``2**width``."""
         return self._terms.mk_bv_value(self._terms.mk_bv_sort(width), value)
 
     def apply(
         self, operator: str, width: int, arguments: Sequence[Expression], low: int = 0
     ) -> Expression:
-        """An operator on expressions. ``low``: where ``extract`` begins. Raises KeyError."""
+        """Applies an operator to expressions; ``extract`` begins at ``low``. Raises KeyError."""
         kinds = _solver().Kind
         make = self._terms.mk_term
         if operator in _OPERATORS:
@@ -115,11 +115,11 @@ class Formula:
         return make(kinds.BV_ZERO_EXTEND, [counted], [more]) if more else counted
 
     def require(self, bit: Expression) -> None:
-        """Adds a truth to what is required."""
+        """Adds a truth to the requirements."""
         self._required.append(self._holds(bit))
 
     def solve(self, most: int) -> Answer:
-        """Whether what is required is possible, with an effort of at most ``2 * most``.
+        """Returns whether the requirements are possible, with an effort of at most ``2 * most``.
 
         The first half treats products and quotients by their laws, the second one bit by bit.
         Cost: about a millisecond for ten steps of effort.
@@ -131,11 +131,11 @@ class Formula:
         return answer
 
     def value(self, expression: Expression) -> int:
-        """The number of an expression in the values that were found; after ``POSSIBLE`` only."""
+        """Returns the number of an expression in the solver's model; after ``POSSIBLE`` only."""
         return int(self._model.get_value(expression).value(10))
 
     def close(self) -> None:
-        """Releases the solver, then what it speaks of. The formula cannot be used afterwards."""
+        """Releases the solver, then its terms. The formula cannot be used afterwards."""
         self._model = None
         self._required.clear()
         self._terms = None
@@ -169,7 +169,7 @@ class Formula:
         return self._terms.mk_term(_solver().Kind.EQUAL, [bit, self.constant(1, 1)])
 
     def _parts(self, word: Expression, bits: int) -> tuple[Expression, int, Expression, int]:
-        """A word of several bits as two: the higher ones and how many, the lower ones likewise."""
+        """Returns a word's high part and its width, and its low part and its width."""
         low = bits // 2
         make, extract = self._terms.mk_term, _solver().Kind.BV_EXTRACT
         return (
@@ -180,7 +180,7 @@ class Formula:
         )
 
     def _ones(self, word: Expression, bits: int) -> Expression:
-        """How many bits are set, in ``bits.bit_length()`` bits."""
+        """Returns the number of set bits, in ``bits.bit_length()`` bits."""
         if bits == 1:
             return word
         high, m, low, n = self._parts(word, bits)
@@ -192,7 +192,7 @@ class Formula:
         return self.apply("bvadd", width, counts)
 
     def _leading_zeros(self, word: Expression, bits: int) -> Expression:
-        """How many bits are clear above the highest that is set, in ``bits.bit_length()`` bits."""
+        """Returns the number of clear bits above the highest set one, in this many bits."""
         if bits == 1:
             return self.apply("bvnot", 1, [word])
         high, m, low, n = self._parts(word, bits)
@@ -206,7 +206,7 @@ class Formula:
         return self.apply("ite", width, [is_clear, beyond, above])
 
     def _reversed(self, word: Expression, bits: int) -> Expression:
-        """The bits in the opposite order."""
+        """Returns the bits in the opposite order."""
         if bits == 1:
             return word
         high, m, low, n = self._parts(word, bits)

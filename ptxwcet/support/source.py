@@ -1,4 +1,4 @@
-"""Source files and spans: where in the input a fact comes from."""
+"""Source files and spans: the places of facts in the input."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from ptxwcet.support.input_files import working_folder
 from ptxwcet.support.records import dataclass
 
 WHOLE_PATH = re.compile(r"/|[A-Za-z]:[\\/]")
-"""What begins a path that leads to the same file from everywhere."""
+"""The beginning of a path that leads to the same file from everywhere."""
 _FUNCTION = re.compile(r"\.(?:entry|func|section)\b")
 _NAMED_FILE = r'^\s*\.file\s+{}\s+"((?:[^"\\\n]|\\.)*)"'
 _LINE = re.compile(
     r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:[^\n]*?\binlined_at\s+(\d+)\s+(\d+)\s+(\d+))?"
     r'|//## File "((?!\.nv_)[^"\n]*)", line (\d+)(?: inlined at "([^"\n]*)", line (\d+))?'
 )
-"""What a compiler says of the lines that follow: in PTX, and in listings of machine code."""
+"""The compiler's information on the lines that follow: in PTX, and in listings of machine code."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
     """A named input text.
 
-    ``name`` is what diagnostics print. ``first_line`` is the number of the first line of ``text``:
+    ``name`` is printed by diagnostics. ``first_line`` is the number of the first line of ``text``:
     more than 1 for an excerpt of a file that is too large to be held. ``before`` are files that it
-    is linked with, each with the one before it: the first is that which is asked about. ``made_of``
-    is what somebody wrote, of which a compiler made the text; ``how`` it was compiled, if that was
-    done here for an object.
+    is linked with, each with the one before it: the first is the file of the request. ``made_of``
+    is the author's source from which a compiler made the text; ``how`` is the compilation, if it
+    was done here for an object.
     """
 
     name: str
@@ -46,17 +46,17 @@ class SourceFile:
         return hash(self.name)
 
     def behind(self, other: SourceFile) -> SourceFile:
-        """The file, linked with another: its offsets are larger, so that they tell both apart."""
+        """Returns the file linked with another: its larger offsets distinguish both."""
         text = f"{' ' * len(other.text)}\n{self.text}"
         return SourceFile(self.name, text, 0, other, self.made_of, self.how)
 
     @property
     def is_linked(self) -> bool:
-        """Whether it is linked with the file that is asked about."""
+        """Whether it is linked with the file of the request."""
         return self.before is not None
 
     def line_starts(self) -> list[int]:
-        """Offsets of the first character of each line. Cost: linear, once a file."""
+        """Returns the offset of the first character of each line. Cost: linear, once a file."""
         starts = self._line_starts
         if not starts:
             text = self.text
@@ -68,13 +68,13 @@ class SourceFile:
         return starts
 
     def position(self, offset: int) -> tuple[int, int]:
-        """Line and column of a character offset; columns count from 1. Cost: O(log lines)."""
+        """Returns line and column of a character offset, from 1. Cost: O(log lines)."""
         starts = self.line_starts()
         index = bisect_right(starts, offset) - 1
         return index + self.first_line, offset - starts[index] + 1
 
     def line_text(self, line: int) -> str:
-        """The text of a line without its line terminator."""
+        """Returns the text of a line without its line terminator."""
         starts = self.line_starts()
         line -= self.first_line - 1
         begin = starts[line - 1]
@@ -84,7 +84,7 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Half-open character range ``[start, end)`` of a source file."""
+    """A half-open character range ``[start, end)`` of a source file."""
 
     source: SourceFile
     start: int
@@ -92,17 +92,17 @@ class Span:
 
     @property
     def line(self) -> int:
-        """Line of the first character, counted from 1."""
+        """The line of the first character, counted from 1."""
         return self.source.position(self.start)[0]
 
     @property
     def column(self) -> int:
-        """Column of the first character, counted from 1."""
+        """The column of the first character, counted from 1."""
         return self.source.position(self.start)[1]
 
     @property
     def shown_line(self) -> str:
-        """Its line for people, of a file that is linked with the one asked about with its name."""
+        """Its line for people; with the name of its file if that is linked with the request's."""
         return f"{self.line} of {self.source.name}" if self.source.is_linked else str(self.line)
 
     @property
@@ -112,7 +112,7 @@ class Span:
 
     @property
     def shown_place(self) -> str:
-        """Its line for people, in words: where it is written, if its text was made of that."""
+        """Its line for people, in words: in the author's source, if its text was made from it."""
         written = self.written
         return f"line {self.shown_line}" if written is None else written.place
 
@@ -123,11 +123,10 @@ class Span:
 
     @property
     def written(self) -> Span | None:
-        """Where that is written of which a compiler made it; None if that is not known.
+        """The place in the author's source from which a compiler made it; None if unknown.
 
-        It has no text in other files than the one that was given to the compiler. A file that lies
-        elsewhere is not the author's: there the place is that of the call. Cost: linear in the
-        text.
+        It has no text in files other than the compiler's input. A file in another folder is not the
+        author's: there the place is that of the call. Cost: linear in the text.
         """
         main = self.source.made_of
         if main is None:
@@ -145,17 +144,17 @@ class Span:
         return None
 
     def _named_lines(self) -> Iterator[tuple[str, int, int]]:
-        """The places that the text names for this one, an inlined one before its call."""
+        """Yields the places that the text names for this one, an inlined one before its call."""
         text = self.source.text
         line_end = text.find("\n", self.start) % (len(text) + 1)
-        begin = max((one.start() for one in _FUNCTION.finditer(text, 0, line_end)), default=-1)
+        begin = max((m.start() for m in _FUNCTION.finditer(text, 0, line_end)), default=-1)
         end = text.find("\n}", max(begin, 0)) % (len(text) + 1)
         if begin < 0 or end < self.start:
             return
-        said = list(_LINE.finditer(text, begin, end))
-        before = [one for one in said if one.start() < self.start]
-        for one in before[-1:] or said[:1]:
-            file, line, column, outer, outer_line, outer_column, *listed = one.groups()
+        lines = list(_LINE.finditer(text, begin, end))
+        before = [p for p in lines if p.start() < self.start]
+        for place in before[-1:] or lines[:1]:
+            file, line, column, outer, outer_line, outer_column, *listed = place.groups()
             for number, at, within in ((file, line, column), (outer, outer_line, outer_column)):
                 named = re.search(_NAMED_FILE.format(number), text, re.MULTILINE)
                 if named is not None:
@@ -170,10 +169,10 @@ class Span:
 
 
 def readable_paths(paths: Iterable[str]) -> dict[str, str]:
-    """What to call files that a compiler names, wherever it ran.
+    """Returns readable names of files that a compiler names, wherever it ran.
 
-    A path below the working directory is shown as it is from there, another absolute one by its
-    name, with as many folders as tell it from the others. Cost: linear but for equal names.
+    A path below the working directory is shown relative to it, another absolute one by its name,
+    with as many folders as distinguish it from the others. Cost: linear but for equal names.
     """
     here = working_folder().rstrip("/") + "/"
     names: dict[str, str] = {}

@@ -1,7 +1,7 @@
-"""Where the entries of a TOML text stand: the standard library reads values without their places.
+"""Locates the entries of a TOML text: the standard library reads values without their places.
 
-Only the ordinary layout is found: table headers on lines of their own, ``key = value`` below them.
-For anything else there is no place, and a message names the file alone.
+Only the ordinary layout is recognised: table headers on lines of their own, ``key = value`` below
+them. Any other layout has no place, and a message then names only the file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SKIPPED = re.compile(
     r"|\#[^\n]*+",
     re.DOTALL,
 )
-_LEAST_BEGINNING = 3  # letters of a name that are enough to tell it
+_LEAST_BEGINNING = 3  # letters of a name that are enough to recognise it
 _MOST_PARTS = 16
 _MOST_DEPTH = 64
 _MOST_DIGITS = 200
@@ -34,13 +34,13 @@ _LONG_NUMBER = re.compile(
 )
 _BRACKET = re.compile(r"[\[\]{}]")
 MOST_PROBLEMS = 100
-"""Problems of one TOML file that are reported; each is searched for in the text."""
+"""The most problems of one TOML file that are reported; each is searched for in the text."""
 
 _POSITION = re.compile(r" \(at line (\d+), column (\d+)\)")
 
 
 class NotToml(Exception):
-    """The text is not TOML: what is wrong, and where."""
+    """The error of a text that is not TOML: its problem, and its place."""
 
     def __init__(self, message: str, span: Span) -> None:
         super().__init__(message)
@@ -49,11 +49,11 @@ class NotToml(Exception):
 
 
 def parse_toml(file: SourceFile) -> dict[str, Any]:
-    """The tables of a text.
+    """Returns the tables of a text.
 
-    Raises NotToml for what is no TOML, and for keys, numbers and nesting that no file of this tool
-    needs and that would take the standard library's reader time in the square of their size. Cost:
-    linear.
+    Raises NotToml for a text that is not TOML, and for keys, numbers and nesting that no file of
+    this tool needs and that would take the standard library's reader time in the square of their
+    size. Cost: linear.
     """
     _require_plain(file)
     try:
@@ -70,34 +70,34 @@ def parse_toml(file: SourceFile) -> dict[str, Any]:
 def _require_plain(file: SourceFile) -> None:
     """Raises NotToml for keys of many parts, numbers of many digits, deep nesting."""
     text = _SKIPPED.sub(lambda match: "s" * len(match.group()), file.text)
-    for pattern, what in (
+    for pattern, problem in (
         (_LONG_KEY, f"a key of more than {_MOST_PARTS} parts"),
         (_LONG_NUMBER, f"a number of more than {_MOST_DIGITS} digits"),
     ):
         match = pattern.search(text)
         if match is not None:
-            raise NotToml(what, Span(file, match.start(), match.end()))
+            raise NotToml(problem, Span(file, match.start(), match.end()))
     depth = 0
     for bracket in _BRACKET.finditer(text):
         depth += 1 if bracket.group() in "[{" else -1
         if depth > _MOST_DEPTH:
-            what = f"brackets nested more than {_MOST_DEPTH} deep"
-            raise NotToml(what, Span(file, bracket.start(), bracket.end()))
+            problem = f"brackets nested more than {_MOST_DEPTH} deep"
+            raise NotToml(problem, Span(file, bracket.start(), bracket.end()))
 
 
 def locate_table(file: SourceFile, name: str, number: int = 0) -> Span | None:
-    """The header of table ``name``, or of the one with this number in an array of tables.
+    """Returns the header of table ``name``, or of the one with this number in an array of tables.
 
-    Of a table that has tables in it and no header of its own it is the first of theirs.
+    For a table that has tables in it and no header of its own it is the first of theirs.
     """
-    found = _headers(file, name)
-    if not found and number == 0:
-        found = _headers(file, name, is_within=True)
-    return found[number][0] if number < len(found) else None
+    headers = _headers(file, name)
+    if not headers and number == 0:
+        headers = _headers(file, name, is_within=True)
+    return headers[number][0] if number < len(headers) else None
 
 
 def locate_key(file: SourceFile, table: str, key: str, number: int = 0) -> Span | None:
-    """``key = value`` in a table (``""``: the top level); ``number`` as in locate_table."""
+    """Returns ``key = value`` in a table (``""``: the top level); ``number`` as in locate_table."""
     if table:
         headers = _headers(file, table)
         if number >= len(headers):
@@ -111,32 +111,32 @@ def locate_key(file: SourceFile, table: str, key: str, number: int = 0) -> Span 
     return None if match is None else Span(file, match.start(1), match.end(1))
 
 
-@lru_cache(maxsize=8)  # places of many entries of one table are asked for one after the other
+@lru_cache(maxsize=8)  # Places of many entries of one table are requested in sequence.
 def _headers(
     file: SourceFile, name: str, *, is_within: bool = False
 ) -> list[tuple[Span, int, int]]:
-    """Each header of a table, or of those in it, with where its entries begin and end.
+    """Returns each header of a table, or of those in it, with the range of its entries.
 
     Cost: linear in the text.
     """
-    rows = list(_HEADER.finditer(file.text))
-    ends = [*(row.start() for row in rows[1:]), len(file.text)]
-    found = []
-    for row, end in zip(rows, ends, strict=False):  # without a header there is an end too many
-        parts = [part.strip().strip("\"'") for part in row.group(2).split(".")]
+    matches = list(_HEADER.finditer(file.text))
+    ends = [*(match.start() for match in matches[1:]), len(file.text)]
+    headers = []
+    for match, end in zip(matches, ends, strict=False):  # without a header there is an end too many
+        parts = [part.strip().strip("\"'") for part in match.group(2).split(".")]
         whole = ".".join(parts)
         if whole.startswith(f"{name}.") if is_within else whole == name:
-            found.append((Span(file, row.start(1), row.end(1)), row.end(), end))
-    return found
+            headers.append((Span(file, match.start(1), match.end(1)), match.end(), end))
+    return headers
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """``did you mean x? ``, if there is a name much like it, or only one that it begins."""
-    # here: of a known word nothing is near
+    """Returns ``did you mean x? ``, if there is a similar name, or a single one that it begins."""
+    # Imported here because a known word needs no similar one.
     from difflib import get_close_matches
 
-    words = {one.lower(): one for one in known}
-    found = get_close_matches(name.lower(), words, 1)
-    if not found and len(name) >= _LEAST_BEGINNING:
-        found = [one for one in words if one.startswith(name.lower())]
-    return f"did you mean {words[found[0]]}? " if len(found) == 1 else ""
+    words = {word.lower(): word for word in known}
+    similar = get_close_matches(name.lower(), words, 1)
+    if not similar and len(name) >= _LEAST_BEGINNING:
+        similar = [word for word in words if word.startswith(name.lower())]
+    return f"did you mean {words[similar[0]]}? " if len(similar) == 1 else ""

@@ -1,3 +1,3 @@
-"""The version of the tool, for whoever names it in what it writes."""
+"""The version of the tool, for all output that names it."""
 
 VERSION = "0.1.0"

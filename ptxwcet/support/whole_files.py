@@ -1,6 +1,6 @@
-"""Files that are written whole or not at all.
+"""Writes files whole or not at all.
 
-Each is written beside its place under another name and moved there when it is complete, so that a
+Each is written next to its place under another name and moved there when it is complete, so that a
 run that is stopped leaves no part of a file, and an older file as it was.
 """
 
@@ -17,17 +17,16 @@ from typing import IO
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 FULL_DISK = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
-"""Errors of writing that are the place's, not the program's or the user's."""
+"""The errors of writing that are caused by the place, not by the program or the user."""
 
 
 @contextlib.contextmanager
 def whole_file(path: Path, code: str) -> Iterator[IO[bytes]]:
-    """A file to write; it is in its place when the block ends without an exception.
+    """Yields a file to write; it is in its place when the block ends without an exception.
 
-    What is no regular file (``/dev/null``, a pipe) is written as it is, never replaced; a link is
-    followed. A file that is replaced leaves its permissions; one that may not be written is not
-    replaced. Raises PtxwcetError with ``code`` if it cannot be written, OSError if there is no room
-    for it.
+    A file that is not regular (``/dev/null``, a pipe) is written as it is, never replaced; a link
+    is followed. A replaced file passes on its permissions; a read-only file is not replaced. Raises
+    PtxwcetError with ``code`` if it cannot be written, OSError if there is no room for it.
     """
     try:
         if path.exists() and not path.is_file():
@@ -36,7 +35,7 @@ def whole_file(path: Path, code: str) -> Iterator[IO[bytes]]:
             return
         place = Path(os.path.realpath(path))
         mode = _mode(place)
-        # here: most runs write no file
+        # Imported here because most runs write no file.
         import tempfile
 
         handle, name = tempfile.mkstemp(prefix=".ptxwcet-", dir=place.parent)
@@ -57,7 +56,7 @@ def whole_file(path: Path, code: str) -> Iterator[IO[bytes]]:
 
 
 def _mode(place: Path) -> int:
-    """The permissions of a file that is written. Raises PermissionError."""
+    """Returns the permissions of a file that is written. Raises PermissionError."""
     try:
         mode = stat.S_IMODE(place.stat().st_mode)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""A list of what is still to be done, each thing once, in a fixed order."""
+"""Keeps a list of numbers to process, each once, in a fixed order."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from heapq import heapify, heappop, heappush
 
 
 class Worklist:
-    """Numbers to be taken up again and again, the one of least rank first.
+    """Numbers to be processed repeatedly, the number of least rank first.
 
-    ``ranks`` has one for each number; without them the smallest number comes first. A number that
-    is added while it waits stays there once. Cost: logarithmic for each.
+    ``ranks`` has one for each number; without them the smallest number is first. A number that is
+    added while it waits stays there once. Cost: logarithmic for each.
     """
 
     def __init__(self, first: Iterable[int], ranks: Sequence[int] | None = None) -> None:
@@ -20,18 +20,18 @@ class Worklist:
         heapify(self._heap)
 
     def __bool__(self) -> bool:
-        """Whether anything is left."""
+        """Returns whether anything is left."""
         return bool(self._heap)
 
     def add(self, numbers: Iterable[int]) -> None:
-        """Adds numbers that do not wait already, also those that were taken before."""
+        """Adds numbers that do not wait already, including those that were taken before."""
         for number in numbers:
             if number not in self._waiting:
                 self._waiting.add(number)
                 heappush(self._heap, (self._rank(number), number))
 
     def pop(self) -> int:
-        """Takes the next number out of the list."""
+        """Removes the next number from the list and returns it."""
         _, number = heappop(self._heap)
         self._waiting.remove(number)
         return number

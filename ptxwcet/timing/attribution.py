@@ -1,30 +1,30 @@
-"""Which instruction each cycle of a warp's isolated run is charged to.
+"""Attributes each cycle of a warp's isolated run to an instruction.
 
 Between one issue and the next a warp spends its cycles on
 
-* *issue*: the cycle in which an instruction is issued, and the bubble behind it;
+* *issue*: the cycle in which an instruction is issued, and the bubble after it;
 * *waiting for a result*: the instruction that is next reads (or overwrites) a register that is not
   ready; charged to the instruction that makes the latest of them ready, from its dispatch on;
-* *waiting for a unit*: the part of such a wait in which that instruction stands in the queue of its
+* *waiting for a unit*: the part of such a wait in which that instruction waits in the queue of its
   unit, before its dispatch.
 
-After the last issue the warp waits for what ends last. The parts add up to L.
+After the last issue the warp waits for the latest end of an instruction. The parts add up to L.
 
 Example ([J] Fig. 2, i3 reads i0's result): i0, i1 and i2 issue in cycles 0 to 2, in [3, 8) i3 waits
 for the result of i0, it issues in 8, and in [9, 14) its own latency runs out: i0 costs 1 + 5
 cycles, i1 and i2 one each, i3 1 + 5.
 
-The run is that of :mod:`ptxwcet.timing.engine`, observed: its state also remembers who wrote each
-register. Where it is a pointwise maximum of alternatives, each component remembers where it came
-from, and the cycles so far are those of the alternative that is latest: sums stay exact. Loops: a
-period whose waits repeat counts as often as it is executed; the log of a run is a linked list, so
-that alternatives share what they have in common, and nothing in it is unrolled.
+The run is that of :mod:`ptxwcet.timing.engine`, observed: its state also remembers the writer of
+each register. Where it is a pointwise maximum of alternatives, each component remembers its origin,
+and the cycles so far are those of the latest alternative: sums stay exact. Loops: a period whose
+waits repeat counts once for each execution; the log of a run is a linked list, so that alternatives
+share their common start, and nothing in it is unrolled.
 
-With limited totals (timing.demand) a bound is the time of a way through the program and a price for
-every passing that the limits still allow: ``price * (limit - passings of the way)``. That rest goes
-to what the passings would execute, the smallest part of the program around a tally, as it does when
-it is repeated. Prices one above the best ones find a way with few passings, so that the rest is
-seldom negative.
+With limited totals (timing.demand) a bound is the time of a path through the program and a price
+for every passing that the limits still allow: ``price * (limit - passings of the path)``. That rest
+is attributed to the instructions that the passings would execute: the smallest part of the program
+around a tally, as it runs when it is repeated. Prices one above the best ones find a path with few
+passings, so that the rest is seldom negative.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from ptxwcet.timing.engine import Engine, Snapshot, WarpState
 from ptxwcet.warp.program import Node, Repeat, Scoreboard, Tally
 from ptxwcet.warp.structure import Body, bodies, issued
 
-# Real kernels need a few times their static size, below 10^5; the limit is about three seconds of
+# Real kernels need a few times their static size, below 10^5. The limit is about three seconds of
 # work, a fraction of the engine's: no bound waits longer for its explanation than for itself.
 _MOST_STEPS = 2_000_000
-_STEADY = 64  # repetitions of a part, to see what it costs behind itself
+_STEADY = 64  # The repetitions of a part from which its cost after itself is taken.
 
 
 class CycleParts(NamedTuple):
-    """Cycles of a warp's isolated run that one instruction is charged."""
+    """The cycles of a warp's isolated run that are charged to one instruction."""
 
     issue: int = 0
     result: int = 0
@@ -63,8 +63,8 @@ class CycleParts(NamedTuple):
 class WarpAttribution:
     """The cycles of an isolated run by origin (index of the kernel's instruction, -1 synthetic).
 
-    ``parts`` add up to ``cycles``. ``executions`` is how often each instruction is issued on the
-    path that takes so long: of undecided alternatives the latest one, both sides of a divergent
+    ``parts`` add up to ``cycles``. ``executions`` counts the issues of each instruction on the path
+    that takes this long: the latest one of undecided alternatives, both sides of a divergent
     branch, the largest number of iterations unless none takes longer.
     """
 
@@ -80,12 +80,12 @@ def attribute_warp(
     through_bubble: bool = False,
     prices: Prices = NO_PRICES,
 ) -> WarpAttribution:
-    """Attributes L of a body run alone on a clean machine.
+    """Attributes L, the length of a body run alone on a clean machine, to its instructions.
 
-    ``through_bubble``: the run ends no sooner than the bubble behind its last issue. With
-    ``prices`` it is the way that is longest less what its tallies cost; that cost is in no part.
+    ``through_bubble``: the run ends no sooner than the bubble after its last issue. With ``prices``
+    the run is the path that is longest less the price of its tallies; that price is in no part.
     Raises PW404 if a loop's waits do not settle into a pattern. Cost: a few executions of each loop
-    body a loop entry, whatever the trip counts.
+    body per loop entry, whatever the trip counts.
     """
     program = compile_body(body, scoreboard, prices)
     registers = len(program.registers)
@@ -96,10 +96,10 @@ def attribute_warp(
     if end > state.t:
         state.wait(state.last_maker, state.last_started, end)
     parts, executions = _fold_log(state.log)
-    if end < state.t:  # the bubble behind the last issue outlasts the run
+    if end < state.t:  # The bubble after the last issue outlasts the run.
         own = parts[state.issued]
         parts[state.issued] = own._replace(issue=own.issue - (state.t - end))
-    return WarpAttribution(sum(one.total for one in parts.values()), parts, executions)
+    return WarpAttribution(sum(part.total for part in parts.values()), parts, executions)
 
 
 # --- the run, observed ----------------------------------------------------------------------------
@@ -107,10 +107,10 @@ def attribute_warp(
 
 @dataclass(slots=True)
 class _Story(WarpState):
-    """The engine's state, and for each time who made it.
+    """The engine's state, with the instruction that determined each time.
 
-    Register r is made ready by ``maker[r]``, dispatched at ``started[r]``; the run's end so far by
-    ``last_maker``. The waits and issues of ``log`` take ``t`` cycles in sum.
+    Register r is made ready by ``maker[r]``, dispatched at ``started[r]``; the latest end so far is
+    that of ``last_maker``. The waits and issues of ``log`` add up to ``t`` cycles.
     """
 
     maker: list[int] = field(default_factory=list)
@@ -150,7 +150,7 @@ class _Story(WarpState):
             self.wait(self.last_maker, self.last_started, self.completion)
 
     def relative(self, loop: Loop) -> tuple[object, ...]:
-        """Times and who is waited for, relative to t."""
+        """Returns the times and the awaited instructions, relative to t."""
         key: list[object] = [max(self.free[unit] - self.t, 0) for unit in loop.coupled_units]
         for register in loop.carried_registers:
             ahead = self.ready[register] - self.t
@@ -212,14 +212,14 @@ class _Observed(Engine[_Story]):
 
 
 class _Issued(NamedTuple):
-    """All instructions of a straight piece were issued once."""
+    """The issue of all instructions of a straight piece, once."""
 
     before: _Log
     piece: Straight
 
 
 class _Waited(NamedTuple):
-    """Cycles spent on the result of ``origin``, and on the queue that it stood in."""
+    """The cycles spent on the result of ``origin``, and in the queue of its unit."""
 
     before: _Log
     origin: int
@@ -228,7 +228,7 @@ class _Waited(NamedTuple):
 
 
 class _Again(NamedTuple):
-    """Everything after ``since`` happened ``times`` times more."""
+    """The repetition of everything after ``since``, ``times`` times more."""
 
     before: _Log
     since: _Log
@@ -239,7 +239,7 @@ _Log = _Issued | _Waited | _Again | None
 
 
 def _fold_log(log: _Log) -> tuple[dict[int, CycleParts], dict[int, int]]:
-    """Cycles and executions by origin. Cost: linear in the log."""
+    """Returns cycles and executions by origin. Cost: linear in the log."""
     pieces: dict[int, tuple[Straight, int]] = {}
     waits: dict[int, tuple[int, int]] = {}
     open_repeats: list[tuple[_Log, int]] = []
@@ -266,9 +266,10 @@ def _fold_log(log: _Log) -> tuple[dict[int, CycleParts], dict[int, int]]:
 
 
 def _issues(pieces: Iterable[tuple[Straight, int]]) -> tuple[dict[int, int], dict[int, int]]:
-    """Cycles of issue and executions by origin.
+    """Returns cycles of issue, and executions, by origin.
 
-    An unknown opcode is one step on each unit: an instruction is executed as often as on any one.
+    An unknown opcode is one step on each unit: it counts as executed as often as on a single
+    unit.
     """
     cycles: dict[int, int] = {}
     steps: dict[tuple[int, int], int] = {}
@@ -286,12 +287,12 @@ def _issues(pieces: Iterable[tuple[Straight, int]]) -> tuple[dict[int, int], dic
 
 
 def above(prices: Prices) -> Prices:
-    """Prices at which a way has no passing that is not worth more than the best price."""
+    """Returns prices one higher than these, at which a longest path passes few tallies."""
     return {key: price + 1 for key, price in prices.items() if price}
 
 
 def limited_parts(body: Sequence[Node], prices: Prices) -> list[Body]:
-    """The parts of a body around tallies that cost something, smallest first; then all of it."""
+    """Returns the parts of a body around tallies with a price, smallest first; then all of it."""
     return [*sorted(_parts(tuple(body), prices), key=_size), tuple(body)]
 
 
@@ -309,7 +310,7 @@ def _size(body: Body) -> int:
 
 
 def spread(amount: int, weights: Mapping[int, int]) -> dict[int, int]:
-    """An amount in proportion to weights >= 0, which are not all 0; the parts add up to it."""
+    """Divides an amount in proportion to weights >= 0 (not all 0); the parts add up to it."""
     total = sum(weights.values())
     parts = {key: amount * weight // total for key, weight in weights.items()}
     missing = amount - sum(parts.values())
@@ -326,9 +327,9 @@ def attribute_limited(
     *,
     through_bubble: bool,
 ) -> WarpAttribution:
-    """Attributes a length that is bounded with prices, each cycle of it. Raises PW404.
+    """Attributes each cycle of a length that is bounded with prices. Raises PW404.
 
-    Executions are those of the way that was found, and of the passings that pay for the rest.
+    Executions are those of the path of the run, and the passings that pay for the rest.
     """
     cycles, prices = length
     attributed = attribute_warp(

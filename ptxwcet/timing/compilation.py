@@ -1,6 +1,6 @@
-"""Warp programs as integer tuples, ready for the profile engine, and what loops depend on.
+"""Compiles warp programs to integer tuples for the profile engine, with the dependences of loops.
 
-Registers and units become indices. For every loop two sets are computed that make its closed form
+Registers and units become indices. Two sets are computed for every loop, which make its closed form
 possible (docs/methods/phases.md):
 
 * its *carried registers*: those whose ready time before an iteration can change an issue in it or
@@ -31,12 +31,12 @@ from ptxwcet.warp.program import (
 from ptxwcet.warp.structure import issued
 
 Step = tuple[tuple[int, ...], tuple[int, ...], int, int, int, bool, int]
-"""Waited-for registers, written ones, unit, init, init + lat, conditional, 1 + bubble."""
+"""Awaited registers, written registers, unit, init, init + lat, conditional, 1 + bubble."""
 
 
 @dataclass(frozen=True, slots=True)
 class Straight:
-    """Instructions without control; ``exposed`` and ``killed`` summarise them for liveness.
+    """A run of instructions without control; ``exposed`` and ``killed`` summarise it for liveness.
 
     ``origins`` names the kernel's instruction of each step.
     """
@@ -51,9 +51,9 @@ class Straight:
 class Loop:
     """A repeat; ``demand`` maps each unit to the largest total initiation of one body.
 
-    ``credited``: there is a credit in it. ``credit`` is the least that a body gives; ``demand`` is
-    less what the way has more. ``drains``: the machine comes to a stop in it, so that the latest
-    end of all counts. ``exposed`` and ``killed`` summarise one body for liveness.
+    ``credited``: it contains a credit. ``credit`` is the least credit of a body; ``demand`` is less
+    the further credit of the path. ``drains``: the machine stops in it, so that the latest end of
+    all instructions counts. ``exposed`` and ``killed`` summarise one body for liveness.
     """
 
     count: int
@@ -74,9 +74,9 @@ class Loop:
 class BothOrders:
     """Two sides executed in either order.
 
-    ``effort`` is about how many instructions are executed for that. ``drains``: not both orders are
-    looked at, which would double with each nest, but each side is executed from a clean machine
-    until it is clean again.
+    ``effort`` is roughly the number of instructions executed for it. ``drains``: both orders are
+    not examined, because that would double with each nest; instead each side is executed from a
+    clean machine until the machine is clean again.
     """
 
     first: tuple[Compiled, ...]
@@ -87,14 +87,14 @@ class BothOrders:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """One of several alternatives."""
+    """A choice of one among several alternatives."""
 
     alternatives: tuple[tuple[Compiled, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Credit:
-    """A tally is passed that costs ``cycles``: from here on all counts as so much earlier."""
+    """The passing of a tally that costs ``cycles``: from here on all times count as earlier."""
 
     cycles: int
 
@@ -104,7 +104,7 @@ Compiled = Straight | Loop | BothOrders | OneOf | Credit
 
 @dataclass(frozen=True, slots=True)
 class CompiledProgram:
-    """A compiled body, and which registers and units it names."""
+    """A compiled body, with the registers and units that it names."""
 
     body: tuple[Compiled, ...]
     registers: tuple[str, ...]
@@ -140,7 +140,7 @@ def _steps_of(body: Sequence[Compiled]) -> Iterator[Step]:
 
 
 def charged(body: Sequence[Compiled]) -> tuple[Compiled, ...]:
-    """The body with a credit behind each stretch of instructions: their initiations."""
+    """Returns the body with a credit after each run of instructions, of their initiations."""
     out: list[Compiled] = []
     for node in body:
         match node:
@@ -219,7 +219,7 @@ class _Compiler:
 
 
 _MOST_ORDERED = 250_000
-"""Instructions that are executed for both orders of two sides, at most."""
+"""The most instructions that are executed for both orders of two sides."""
 
 
 def _both_orders(first: tuple[Compiled, ...], second: tuple[Compiled, ...]) -> BothOrders:
@@ -230,11 +230,11 @@ def _both_orders(first: tuple[Compiled, ...], second: tuple[Compiled, ...]) -> B
 
 
 _ITERATIONS = 4
-"""How often the body of a loop is executed, about, until it repeats itself."""
+"""The rough number of executions of a loop body until it repeats itself."""
 
 
 def effort_of(body: Sequence[Compiled]) -> int:
-    """About how many instructions the engine executes for a body."""
+    """Returns roughly the number of instructions that the engine executes for a body."""
     total = 0
     for node in body:
         match node:
@@ -317,8 +317,8 @@ def _has_credit(body: Sequence[Compiled]) -> bool:
 
 
 def _effect(body: Sequence[Compiled]) -> tuple[frozenset[int], frozenset[int]]:
-    """What a body waits for before it writes it, and what it surely writes: live before it is
-    ``exposed | live - killed``.
+    """Returns the registers that a body reads first, and the ones that it surely writes. Live
+    before it are ``exposed | live - killed``.
     """
     exposed, killed = frozenset[int](), frozenset[int]()
     for node in reversed(body):
@@ -328,7 +328,7 @@ def _effect(body: Sequence[Compiled]) -> tuple[frozenset[int], frozenset[int]]:
 
 
 def _effect_of(node: Compiled) -> tuple[frozenset[int], frozenset[int]]:
-    """As :func:`_effect`. More iterations add nothing: each exposes what the first one does."""
+    """Returns the :func:`_effect` of a node. More iterations expose nothing more than one."""
     match node:
         case Straight(_, exposed, killed):
             return exposed, killed
@@ -339,8 +339,8 @@ def _effect_of(node: Compiled) -> tuple[frozenset[int], frozenset[int]]:
             return exposed | other, killed | written
         case OneOf(alternatives) if alternatives:
             effects = [_effect(side) for side in alternatives]
-            exposed = frozenset[int]().union(*(one for one, _ in effects))
-            return exposed, frozenset[int].intersection(*(one for _, one in effects))
+            exposed = frozenset[int]().union(*(reads for reads, _ in effects))
+            return exposed, frozenset[int].intersection(*(writes for _, writes in effects))
         case _:
             return frozenset(), frozenset()
 
@@ -379,13 +379,13 @@ def _couple_steps(steps: Sequence[Step], after: frozenset[int], coupled: set[int
 
 
 def _demand(body: Sequence[Compiled]) -> tuple[int, dict[int, int]]:
-    """The least credit of a body; and for each unit the most that its queue grows by.
+    """Returns the least credit of a body, and for each unit the largest growth of its queue.
 
-    The growth is the largest total initiation on the unit, less the credit of that way beyond
-    the least credit.
+    The growth is the largest total initiation on the unit, less the credit of that path beyond the
+    least credit.
     """
     credit = 0
-    grown: dict[int, int] = {}  # of a way: initiations less its credit
+    grown: dict[int, int] = {}  # initiations of a path less its credit
     for node in body:
         own, units = _demand_of(node)
         for unit in grown.keys() | units.keys():
@@ -395,7 +395,7 @@ def _demand(body: Sequence[Compiled]) -> tuple[int, dict[int, int]]:
 
 
 def _demand_of(node: Compiled) -> tuple[int, dict[int, int]]:
-    """The least credit of a node; and for each unit initiations less credit, the most of a way."""
+    """Returns the least credit of a node, and for each unit the most initiations less credit."""
     match node:
         case Straight(steps):
             demand: dict[int, int] = {}

@@ -1,15 +1,15 @@
-"""What one instruction costs on a machine: the only place where op classes become timings.
+"""Computes the cost of one instruction on a machine; only here do op classes become timings.
 
 Codes: PW401 an opcode without a row, PW402 an op class that the machine refuses, PW403 a form of a
-barrier or asynchronous wait that no bound is proved for; of machine code, whose waiting is what its
-words say (:mod:`ptxwcet.timing.machine_code`), PW405.
+barrier or asynchronous wait for which no bound is proved; PW405 for machine code, which waits as
+its control words state (:mod:`ptxwcet.timing.machine_code`).
 
 Asynchronous copies (``cp.async``) write a pseudo register when they complete, and
 ``cp.async.wait_*`` reads all of them: a wait for all copies, which is never earlier than the wait
-for all but the N youngest that ``wait_group N`` asks for. More waiting than the machine does keeps
-the bounds safe (docs/methods/safe.md). Products of a warpgroup are waited for in the same way
-(docs/methods/warpgroups.md). A fence that stalls its warp writes one that whatever comes
-after it reads.
+of ``wait_group N`` for all but the N youngest. More waiting than on the machine keeps the bounds
+safe (docs/methods/safe.md). Products of a warpgroup are awaited in the same way
+(docs/methods/warpgroups.md). A fence that stalls its warp writes a pseudo register that every later
+instruction reads.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ UNKNOWN_OPCODES = Assumption(
     AssumptionState.ASSUMED,
     "--on-unknown worst",
 )
-"""What a bound needs that charges unknown opcodes their worst case."""
+"""The assumption of a bound that charges unknown opcodes their worst case."""
 
 # Static copies whose origins agree modulo this number share a pseudo register: a later one then
 # waits for an earlier one, which is safe. More pseudo registers only make waits slower to compute.
@@ -78,7 +78,7 @@ _MODELLED_WAITS = {
 }
 _STALLED = ("warp.stalled",)
 _GRID_WAIT = "griddepcontrol.wait"
-# of machine code: where lanes of a warp meet, and what the compiler fills up with
+# In machine code: reconvergence of the lanes of a warp, and the compiler's padding.
 _LIKE_BRANCHES = frozenset(
     {
         *(_GRID_WAIT, "griddepcontrol.launch_dependents"),
@@ -86,14 +86,14 @@ _LIKE_BRANCHES = frozenset(
     }
 )
 _ACTUAL_COPIES = frozenset({"cp.async", "LDGSTS"})
-# ULDC moves a constant by way of the uniform datapath, in a fixed time
+# ULDC moves a constant through the uniform datapath, in a fixed time.
 _LIKE_OTHERS = {
     "LDSM": OpClass.LOAD_SHARED,
     "STSM": OpClass.STORE_SHARED,
     "ULDC": OpClass.MOVE,
 }
 
-# As for copies: of two products whose origins agree modulo this number, the later waits.
+# As with copies: of two products whose origins agree modulo this number, the later one waits.
 PENDING = tuple(f"wgmma.{number}" for number in range(COPY_REGISTERS))
 """The pseudo registers that products write."""
 
@@ -103,7 +103,7 @@ LOWEST_IS_ELECTED = Assumption(
     AssumptionState.ASSUMED,
     "elections in a warp (elect.sync)",
 )
-"""What paths rest on that an elected lane takes by itself."""
+"""The assumption of paths that an elected lane takes on its own."""
 
 _ROWS = 64
 _KINDS = {
@@ -112,7 +112,7 @@ _KINDS = {
     **dict.fromkeys(("e4m3", "e5m2"), ("f8", 1)),
     **dict.fromkeys(("s8", "u8"), ("int8", 1)),
 }
-"""Of a factor's type: which rate holds for it, and its bytes."""
+"""The rate and the bytes of a factor, by its type."""
 
 
 def cost_instruction(
@@ -125,13 +125,13 @@ def cost_instruction(
     readers: ReadersOf = NO_READERS,
     code: CodeTimes | None = None,
 ) -> Cost:
-    """The cost of one execution of an instruction.
+    """Returns the cost of one execution of an instruction.
 
-    ``taken``: some lane takes the branch that it is. ``origin`` is its index in the kernel.
-    ``block_threads`` is needed to accept a barrier that names its number of threads. ``readers``
-    are those of the kernel's registers, without which each result waits for the slowest; ``code``
-    has the words of machine code. Cost: constant; a refusal names the machines of the tool that
-    would not refuse.
+    ``taken``: the instruction is a branch that some lane takes. ``origin`` is its index in the
+    kernel. ``block_threads`` is needed to accept a barrier that names its number of threads.
+    ``readers`` are those of the kernel's registers, without which each result waits for the slowest
+    reader; ``code`` has the words of machine code. Cost: constant; a refusal names the machines of
+    the tool that would not refuse.
     """
 
     def cost_on(machine: Machine) -> Cost:
@@ -149,21 +149,21 @@ def naming_others(
     machine: Machine,
     op_class: OpClass | None,
 ) -> _Costed | Diagnostic:
-    """Returns the cost; a refusal for want of a timing names the machines of the tool that have
-    one, else shows the row with which a file of one's own has been found to have one.
+    """Returns the cost; a refusal for lack of a timing names the shipped machines that have one, or
+    else shows the row with which a machine file of the user's own has a timing.
     """
     if not isinstance(cost, Diagnostic) or cost.code != "PW402" or op_class is None:
         return cost
-    others = [one for one in _shipped() if not isinstance(cost_on(one), Diagnostic)]
+    others = [other for other in _shipped() if not isinstance(cost_on(other), Diagnostic)]
     if not others:
-        # here: only for a refusal
+        # This is computed for a refusal only.
         from ptxwcet.machine.new_file import timed_like_a_load
 
         timed = None if op_class is OpClass.TRAP else timed_like_a_load(machine, op_class)
         if timed is None or isinstance(cost_on(timed[0]), Diagnostic):
             return replace(cost, help=_NO_OTHER)
         return replace(cost, help=f"{_NO_OTHER}: {timed[1]}")
-    names = [f"{one.name} (idealised)" if one.is_idealised else one.name for one in others]
+    names = [f"{m.name} (idealised)" if m.is_idealised else m.name for m in others]
     return replace(cost, help=_OTHERS.format(", ".join(names)))
 
 
@@ -212,7 +212,7 @@ def _cost_on(
         return refused_by(instruction, op_class, reason, machine)
     if code is not None:
         return _cost_of_code(machine, instruction, taken, origin, block_threads, timing, code)
-    if instruction.control is ControlEffect.BRANCH:  # calls and returns of functions as well
+    if instruction.control is ControlEffect.BRANCH:  # calls and returns of functions, too
         bubble = machine.taken_branch_bubble_cycles if taken else 0
         return timed_as(instruction, timing, machine, origin, bubble=bubble)
     match op_class:
@@ -242,12 +242,12 @@ def _cost_on(
 def _cost_of_warpgroup(
     instruction: Instruction, op_class: OpClass, machine: Machine, origin: int
 ) -> Cost:
-    """As :func:`_cost_on`, of what warpgroups do. All but products cost what a wait does."""
-    row, wait = machine.timings[OpClass.MMA_ASYNC], machine.timings[OpClass.ASYNC_WAIT]
-    for timing in (row, wait):
+    """Returns the cost of a warpgroup instruction. All but products cost the same as a wait."""
+    product, wait = machine.timings[OpClass.MMA_ASYNC], machine.timings[OpClass.ASYNC_WAIT]
+    for timing in (product, wait):
         if isinstance(timing, RefusedOp):
             return refused_by(instruction, op_class, timing.reason, machine)
-    assert isinstance(row, OpTiming)
+    assert isinstance(product, OpTiming)
     assert isinstance(wait, OpTiming)
     if instruction.guard is not None:
         reason = "warps for which its guard is false do not wait for the others"
@@ -255,13 +255,14 @@ def _cost_of_warpgroup(
     if not is_product(instruction):
         waits = PENDING if op_class is OpClass.ASYNC_WAIT else ()
         return timed_as(instruction, wait, machine, origin, waits=waits)
-    cycles = product_cycles(instruction, row)
+    cycles = product_cycles(instruction, product)
     if isinstance(cycles, str):
         return refused_by(instruction, op_class, f"it has no figure for {cycles}", machine)
-    row = replace(row, initiation_cycles=cycles)
+    product = replace(product, initiation_cycles=cycles)
     pending = (PENDING[origin % len(PENDING)],)
-    timed = timed_as(instruction, row, machine, origin, copies=pending)
-    return replace(timed, writes=pending, joins=True)  # of accumulators: Products
+    timed = timed_as(instruction, product, machine, origin, copies=pending)
+    # The write of the accumulators is modelled by Products.
+    return replace(timed, writes=pending, joins=True)
 
 
 def _cost_of_code(
@@ -273,7 +274,7 @@ def _cost_of_code(
     timing: OpTiming,
     code: CodeTimes,
 ) -> Cost:
-    """As :func:`_cost_on`, of machine code at the row of its op class. Ends are issued, too."""
+    """Returns the cost of an instruction of machine code by the row of its op class."""
     refusal = code.refusal(instruction, origin)
     if refusal is not None:
         return refusal
@@ -294,10 +295,10 @@ def _cost_of_code(
 def charge_unknown(
     instruction: Instruction, machine: Machine, *, origin: int = -1
 ) -> tuple[TimedInstruction, ...]:
-    """An opcode without a row at its worst: the slowest timing, on every unit of the machine.
+    """Returns the worst cost of an opcode without a row: the slowest timing, on every unit.
 
     Every register that it names counts as read, and as written at the latest of all times. A bound
-    for this sequence holds for one instruction on any one of the units (docs/methods/safe.md).
+    for this sequence holds for one instruction on any of the units (docs/methods/safe.md).
     """
     timings = [timing for timing in machine.timings.values() if isinstance(timing, OpTiming)]
     initiation = max(timing.initiation_cycles for timing in timings)
@@ -313,23 +314,23 @@ def charge_unknown(
 
 
 def is_product(instruction: Instruction) -> bool:
-    """Whether it is the product of a warpgroup."""
+    """Returns whether an instruction is the product of a warpgroup."""
     return instruction.opcode is not None and instruction.opcode.name == "wgmma.mma_async"
 
 
-def product_cycles(instruction: Instruction, row: OpTiming) -> int | str:
-    """The initiation of a product at each of its four tensor units; or what has no figure.
+def product_cycles(instruction: Instruction, timing: OpTiming) -> int | str:
+    """Returns the initiation of a product at each of its four tensor units; or the missing figure.
 
-    It is the longest of three, its operations at the rate of its kind, the bytes of its factors
-    that come from shared memory, and the least that the row charges of any shape; and what a factor
-    in registers costs beside.
+    It is the longest of three: its operations at the rate of its kind, the bytes of its factors
+    that are read from shared memory, and the least charge of the row for any shape; plus the cost
+    of a factor in registers.
     """
-    words, rates = instruction.modifiers, dict(row.rates)
+    words, rates = instruction.modifiers, dict(timing.rates)
     if "sp" in words:
         return "products with a sparse factor"
     at = next(place for place, word in enumerate(words) if word.startswith("m64n"))
     columns, depth = map(int, words[at].removeprefix("m64n").split("k"))
-    factor = words[at + 2]  # behind the type of the product
+    factor = words[at + 2]  # after the type of the product
     kind, width = _KINDS.get(factor, (factor, 0))
     if kind not in rates:
         return f"products of {kind}"
@@ -337,34 +338,34 @@ def product_cycles(instruction: Instruction, row: OpTiming) -> int | str:
     moved = (columns + (0 if in_registers else _ROWS)) * depth * width
     operations = 2 * _ROWS * columns * depth
     longest = max(
-        row.initiation_cycles, -(-operations // rates[kind]), -(-moved // rates["shared_bytes"])
+        timing.initiation_cycles, -(-operations // rates[kind]), -(-moved // rates["shared_bytes"])
     )
     return longest + (rates.get("register_factor", 0) if in_registers else 0)
 
 
 class Products:
-    """The products of a kernel, and which instructions wait for all that are under way.
+    """The products of a kernel, and the instructions that wait for all products in flight.
 
-    Those that name an accumulator wait, whatever they do with it. So does another product, but for
-    one that accumulates in the same registers by the same instruction: the machine does these in
-    their order. PTX wants a ``wgmma.wait_group`` before all others; where one stands, this waiting
-    takes no time.
+    An instruction that names an accumulator waits, whatever it does with it. So does another
+    product, except one that accumulates in the same registers by the same instruction: the machine
+    executes these in order. PTX requires a ``wgmma.wait_group`` before all others; where one is
+    present, this waiting takes no time.
     """
 
     def __init__(self, instructions: Iterable[Instruction] = ()) -> None:
         self._users: dict[str, set[tuple[object, ...]]] = {}
-        for one in filter(is_product, instructions):
-            for name in one.writes:
-                self._users.setdefault(name, set()).add(_accumulating(one))
+        for product in filter(is_product, instructions):
+            for name in product.writes:
+                self._users.setdefault(name, set()).add(_accumulating(product))
 
     def waits(self, instruction: Instruction) -> tuple[str, ...]:
-        """The pseudo registers that an instruction waits for, for what it names. Cost: linear."""
+        """Returns the pseudo registers that an instruction waits for, by its operands. Linear."""
         if not self._users:
             return ()
         alike = {_accumulating(instruction)} if is_product(instruction) else set()
         named = (*instruction.reads, *instruction.writes)
         users = (self._users[name] for name in named if name in self._users)
-        return PENDING if any(found != alike for found in users) else ()
+        return PENDING if any(user != alike for user in users) else ()
 
 
 def _accumulating(product: Instruction) -> tuple[object, ...]:
@@ -372,18 +373,18 @@ def _accumulating(product: Instruction) -> tuple[object, ...]:
 
 
 NO_PRODUCTS = Products()
-"""Those of a kernel without any."""
+"""The products of a kernel that has none."""
 
 
 _ANY_ACCESS = transactions_of_any()
 
 
 class InstructionCosts:
-    """Costs of a kernel's instructions, computed once each; collects every refusal.
+    """The costs of a kernel's instructions, each computed once; collects every refusal.
 
-    ``accesses`` says what each instruction takes of memory, for machines that charge that; of one
-    that it does not name, and without it, the worst is charged. ``readers``, ``code``: as of
-    :func:`cost_instruction`. ``products`` are the kernel's.
+    ``accesses`` gives the transactions of each instruction, for machines that charge for them; an
+    instruction that it does not list is charged the worst, and so are all without it. ``readers``,
+    ``code``: as for :func:`cost_instruction`. ``products`` are the kernel's.
     """
 
     def __init__(
@@ -409,35 +410,35 @@ class InstructionCosts:
         ] = {}
         self._refusals: dict[int, Diagnostic] = {}
         self.charged_unknown = False
-        """Whether an unknown opcode was charged: the bound needs :data:`UNKNOWN_OPCODES`."""
+        """The need of the bound for :data:`UNKNOWN_OPCODES`: an unknown opcode was charged."""
         self.counts = False
-        """Whether something was charged that counts at an mbarrier, or a bulk copy."""
+        """Whether a bulk copy or an operation on an mbarrier was charged."""
         self.waits_for_launches = False
-        """Whether an instruction was charged that waits for the launches before."""
+        """Whether an instruction was charged that waits for earlier launches."""
         self.most_at_path: int | None = None
-        """What an access spends at the path of its SM at most, if that is latency and no work."""
+        """The most cycles of an access at the path of its SM, if these are latency and not work."""
         self.is_nominal = machine.timing_meaning is TimingMeaning.EXACT and code is None
-        """Whether all costs so far are the machine's nominal timings, charged nowhere."""
+        """Whether all costs so far are the machine's nominal timings, without a charge."""
 
     def nodes(
         self, index: int, instruction: Instruction, *, taken: bool = False
     ) -> tuple[TimedInstruction | Barrier | PartialBarrier, ...]:
-        """What one execution of instruction ``index`` adds to a warp program.
+        """Returns the nodes that one execution of instruction ``index`` adds to a warp program.
 
-        Empty for one that is not issued and for a refused one; see :meth:`raise_refusals`.
+        Empty for an instruction that is not issued or is refused; see :meth:`raise_refusals`.
         """
         if self._code is not None and index in self._code.added:
             return ()
         key = (index, taken)
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self._cost(index, instruction, taken)
-        return found
+        costs = self._known.get(key)
+        if costs is None:
+            costs = self._known[key] = self._cost(index, instruction, taken)
+        return costs
 
     def counted(
         self, index: int, instruction: Instruction, cost: Cost
     ) -> tuple[TimedInstruction | Barrier | PartialBarrier, ...]:
-        """As :meth:`nodes`, of what counts at an mbarrier and has a ``cost`` for what it counts."""
+        """Returns :meth:`nodes` of an instruction that counts at an mbarrier at a ``cost``."""
         self.counts = True
         self.is_nominal &= not is_charged(instruction, self.machine)
         self.is_nominal &= self.machine.memory is None
@@ -451,12 +452,12 @@ class InstructionCosts:
         return (self._waiting(cost, instruction),)
 
     def before(self, block: BlockId) -> tuple[Node, ...]:
-        """What other lanes of the warp may do, in any order, before a block is executed."""
+        """Returns the nodes of other lanes that may precede a block, in any order."""
         return ()
 
     @property
     def has_refusals(self) -> bool:
-        """Whether the machine refused an instruction so far."""
+        """Whether the machine has refused an instruction so far."""
         return bool(self._refusals)
 
     def raise_refusals(self) -> None:
@@ -465,9 +466,9 @@ class InstructionCosts:
             raise PtxwcetError([self._refusals[index] for index in sorted(self._refusals)])
 
     def outlasts_barrier(self, index: int, instruction: Instruction) -> bool:
-        """Whether a warp that ends with an instruction may keep others waiting for longer than if
-        it met a barrier instead. False for what the machine refuses; of machine code, the end of
-        which may wait for scoreboards, True.
+        """Returns whether a warp that ends with an instruction may keep others waiting longer than
+        a barrier would. False for an instruction that the machine refuses; True for machine code,
+        whose end may wait for scoreboards.
         """
         if instruction.op_class is None or self._code is not None:
             return True
@@ -476,7 +477,7 @@ class InstructionCosts:
         if not isinstance(timing, OpTiming) or not isinstance(barrier, OpTiming):
             return False
         charged = barrier.initiation_cycles if timing.unit == barrier.unit else 1
-        last = next((one for one in self.nodes(index, instruction)), None)
+        last = next((node for node in self.nodes(index, instruction)), None)
         assert not isinstance(last, Barrier | PartialBarrier)
         own = timing if last is None else last
         initiation, latency = own.initiation_cycles, own.latency_cycles
@@ -491,8 +492,8 @@ class InstructionCosts:
             self.charged_unknown = True
             self.is_nominal = False
             unknown = charge_unknown(instruction, self.machine, origin=index)
-            worst = [self._waiting(one, instruction) for one in unknown]
-            return tuple(charge_transactions(one, _ANY_ACCESS, self.machine) for one in worst)
+            worst = [self._waiting(timed, instruction) for timed in unknown]
+            return tuple(charge_transactions(timed, _ANY_ACCESS, self.machine) for timed in worst)
         cost = cost_instruction(
             instruction,
             self.machine,
@@ -514,9 +515,9 @@ class InstructionCosts:
             self.is_nominal &= not cost.joins
             cost = self._waiting(cost, instruction)
         if isinstance(cost, TimedInstruction) and self.machine.memory is not None:
-            asked = self._taken(index, instruction)
+            transactions = self._taken(index, instruction)
             charged = charge_transactions(
-                cost, asked, self.machine, self.most_at_path, instruction.op_class
+                cost, transactions, self.machine, self.most_at_path, instruction.op_class
             )
             self.is_nominal &= charged == cost
             cost = charged
@@ -527,9 +528,9 @@ class InstructionCosts:
         return replace(timed, reads=(*timed.reads, *waits)) if waits else timed
 
     def _taken(self, index: int, instruction: Instruction) -> Transactions:
-        found = None if self._accesses is None else self._accesses.get(index)
-        if found is not None:
-            return found
+        counted = None if self._accesses is None else self._accesses.get(index)
+        if counted is not None:
+            return counted
         worst = transactions_at_worst(instruction)
         if self._code is None or worst is not NO_TRANSACTIONS:
             return worst
@@ -539,15 +540,16 @@ class InstructionCosts:
 _LOADS = frozenset(
     {
         *(OpClass.LOAD_CONST, OpClass.LOAD_GENERIC, OpClass.LOAD_GLOBAL, OpClass.LOAD_LOCAL),
-        OpClass.ASYNC_COPY,  # the lines of its global side; shared memory is passes
+        # the lines of its global side; its accesses to shared memory are passes
+        OpClass.ASYNC_COPY,
     }
 )
 
 
 def cycles_at_path(taken: Transactions, rules: MemoryRules, op_class: OpClass | None) -> int:
-    """What transactions take of the memory path of an SM; 0 of those that do not pass it.
+    """Returns the cycles of transactions at the memory path of an SM; 0 without lines and passes.
 
-    ``op_class``: of the instruction; None where that is not known.
+    ``op_class``: the instruction's; None where it is unknown.
     """
     if not taken.lines and not taken.passes:
         return 0
@@ -563,11 +565,11 @@ def charge_transactions(
     most_at_path: int | None = None,
     op_class: OpClass | None = None,
 ) -> TimedInstruction:
-    """An instruction that takes transactions of memory, each at its cost on a machine.
+    """Returns an instruction with transactions of memory, each charged at its cost on a machine.
 
-    What it takes itself of the path, the cache and the memory behind it is added to its latency.
-    ``most_at_path``: if that is what it spends at the path at most, it is latency and nothing else.
-    ``op_class``: of the instruction; without it, it is charged as if it stored.
+    Its own cycles at the path, the cache and the memory after it are added to its latency.
+    ``most_at_path``: if given, an access spends at most this at the path, as latency only.
+    ``op_class``: the instruction's; without it, the instruction is charged as a store.
     """
     rules = machine.memory
     if rules is None or taken is NO_TRANSACTIONS:
@@ -597,7 +599,7 @@ def charge_transactions(
 
 
 def is_charged(instruction: Instruction, machine: Machine) -> bool:
-    """Whether the machine file charges a known instruction above its nominal timing."""
+    """Returns whether the machine file charges a known instruction above its nominal timing."""
     op_class = instruction.op_class
     if op_class is None or op_class is OpClass.NANOSLEEP:
         return True
@@ -608,44 +610,44 @@ def is_charged(instruction: Instruction, machine: Machine) -> bool:
 def row_of(
     instruction: Instruction, op_class: OpClass, machine: Machine, kind: Kind | None = None
 ) -> OpTiming | RefusedOp:
-    """Returns what the machine file says of an instruction: of its form, else of its op class.
+    """Returns the machine file's row for an instruction: of its form, or else of its op class.
 
-    ``kind`` is that of an instruction of machine code.
+    ``kind``: the kind of an instruction of machine code.
     """
     name = PTX_FORMS.get(instruction.mnemonic, instruction.mnemonic)
-    row = machine.timings[timing_class(instruction, op_class, machine)]
-    for one in (machine.timings.get(op_class), row):
-        figures = _form_of(one, name) if isinstance(one, OpTiming) and one.forms else None
-        if isinstance(one, OpTiming) and figures is not None:
+    timing = machine.timings[timing_class(instruction, op_class, machine)]
+    for entry in (machine.timings.get(op_class), timing):
+        figures = _form_of(entry, name) if isinstance(entry, OpTiming) and entry.forms else None
+        if isinstance(entry, OpTiming) and figures is not None:
             initiation, latency = figures
-            named = replace(one, initiation_cycles=initiation, latency_cycles=latency, readers=())
-            if name in dict(one.forms):
+            named = replace(entry, initiation_cycles=initiation, latency_cycles=latency, readers=())
+            if name in dict(entry.forms):
                 return named
             return as_executed(named, instruction.mnemonic, machine, kind)
-    if isinstance(row, RefusedOp):
-        return row
-    return as_executed(row, instruction.mnemonic, machine, kind)
+    if isinstance(timing, RefusedOp):
+        return timing
+    return as_executed(timing, instruction.mnemonic, machine, kind)
 
 
-def _form_of(row: OpTiming, name: str) -> tuple[int, int] | None:
-    """Initiation and latency of an instruction that a row names; PTX leaves the order of its
-    modifiers open, and another order than the row's is charged no less than the class.
+def _form_of(timing: OpTiming, name: str) -> tuple[int, int] | None:
+    """Returns the initiation and latency of an instruction that a row names. PTX leaves the order
+    of its modifiers open: another order than the row's is charged no less than the class.
     """
-    exact = dict(row.forms).get(name)
+    exact = dict(timing.forms).get(name)
     if exact is not None:
         return exact
     words = sorted(name.split("."))
-    found = [one for form, one in row.forms if sorted(form.split(".")) == words]
-    if not found:
+    figures = [pair for form, pair in timing.forms if sorted(form.split(".")) == words]
+    if not figures:
         return None
-    initiation = max(row.initiation_cycles, *(one[0] for one in found))
-    both = max(row.initiation_cycles + row.latency_cycles, *(sum(one) for one in found))
+    initiation = max(timing.initiation_cycles, *(pair[0] for pair in figures))
+    both = max(timing.initiation_cycles + timing.latency_cycles, *(sum(pair) for pair in figures))
     return initiation, both - initiation
 
 
 def timing_class(instruction: Instruction, op_class: OpClass, machine: Machine) -> OpClass:
-    """The row to take: a commit costs what a wait does, a shared matrix move a shared access, what
-    would abort the launch and is passed a return that is passed. What sleeps for a known time, or
+    """Returns the op class whose row applies: a commit costs as much as a wait, a shared matrix
+    move a shared access, a guarded abort a return. An instruction that sleeps for a known time, or
     orders the launch and another one, is issued like a branch.
     """
     name = name_of(instruction)
@@ -669,7 +671,7 @@ def timing_class(instruction: Instruction, op_class: OpClass, machine: Machine) 
 
 
 def _sleep(instruction: Instruction) -> int | None:
-    """The nanoseconds that a thread is told to sleep, if they are a literal."""
+    """Returns the nanoseconds of a sleep, if they are a literal."""
     if instruction.op_class is not OpClass.NANOSLEEP:
         return None
     (time,) = instruction.operands
@@ -679,14 +681,14 @@ def _sleep(instruction: Instruction) -> int | None:
 def _sleeping(
     instruction: Instruction, timed: TimedInstruction, machine: Machine
 ) -> TimedInstruction:
-    """A sleep: by the PTX ISA it takes at most twice the time that it is told."""
+    """Returns a timed sleep: by the PTX ISA it takes at most twice the time that it states."""
     cycles = _slept_cycles(instruction, machine)
     latency = timed.latency_cycles + cycles
     return replace(timed, latency_cycles=latency, bubble_cycles=cycles)
 
 
 def _slept_cycles(instruction: Instruction, machine: Machine) -> int:
-    """What a sleep takes at most beside what a branch takes; by a machine's row, nothing."""
+    """Returns the most cycles of a sleep beyond a branch; 0 if the machine has a row for it."""
     time = _sleep(instruction)
     least = max(time or 0, _LEAST_NANOSECONDS)
     return 0 if time is None else -(-2 * least * machine.clock_mhz // 1000)
@@ -697,7 +699,7 @@ _LEAST_NANOSECONDS = 27
 
 
 def name_of(instruction: Instruction) -> str:
-    """The name of its opcode; as it is written where it has none."""
+    """Returns the name of an instruction's opcode; the mnemonic as written if it has none."""
     return instruction.opcode.name if instruction.opcode is not None else instruction.mnemonic
 
 
@@ -711,7 +713,7 @@ def timed_as(
     waits: Iterable[str] = (),
     copies: tuple[str, ...] = (),
 ) -> TimedInstruction:
-    """An instruction at a row: it waits for what it names and ``waits``, writes ``copies``, too."""
+    """Returns an instruction by a row: it also waits for ``waits`` and writes ``copies``."""
     stalled = _stalled(machine)
     return TimedInstruction(
         timing.unit,
@@ -726,7 +728,7 @@ def timed_as(
 
 
 def _stalled(machine: Machine) -> tuple[str, ...]:
-    """The pseudo register that a fence writes and every instruction reads, where fences stall."""
+    """Returns the pseudo register that a fence writes and every instruction reads, if it stalls."""
     fence = machine.timings[OpClass.FENCE]
     return _STALLED if isinstance(fence, OpTiming) and fence.stalls else ()
 
@@ -737,7 +739,7 @@ def _barrier(
     block_threads: int | None,
     operands: tuple[Operand, ...],
 ) -> Barrier | PartialBarrier | Diagnostic:
-    """``operands``: its number, and its threads where it says so."""
+    """Returns a barrier. ``operands``: its number, and its thread count if stated."""
     if instruction.guard is not None:
         return unproved(instruction, "lanes or warps for which the guard is false skip it")
     name, *rest = operands
@@ -761,7 +763,7 @@ def _barrier(
 
 
 def unproved(instruction: Instruction, reason: str) -> Diagnostic:
-    """The refusal of what waits for others, of which no bound is proved (PW403)."""
+    """Returns the refusal of an instruction that waits for others, unproved (PW403)."""
     return Diagnostic(
         "PW403",
         f"{instruction.mnemonic}: no bound is proved for this barrier: {reason}",
@@ -773,7 +775,7 @@ def unproved(instruction: Instruction, reason: str) -> Diagnostic:
 def refused_by(
     instruction: Instruction, op_class: OpClass, reason: str, machine: Machine
 ) -> Diagnostic:
-    """The refusal of an instruction for which a machine has no timing."""
+    """Returns the refusal of an instruction for which a machine has no timing."""
     return Diagnostic(
         "PW402",
         f"{instruction.mnemonic} has no timing on machine {machine.name}: {reason}",

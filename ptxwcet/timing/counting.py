@@ -1,7 +1,7 @@
-"""What it costs to count at mbarriers and to wait for them, and what bulk copies cost.
+"""Computes the cost of operations on mbarriers, of waits for them, and of bulk copies.
 
 A copy is issued in a slot, occupies the engine of its SM for its bytes, and arrives at its mbarrier
-a latency later; a wait costs one poll, and says what each further one takes
+a latency later; a wait costs one poll, and states the time of each further one
 (docs/methods/mbarriers.md).
 """
 
@@ -44,7 +44,7 @@ MBARRIERS_COUNT = Assumption(
     AssumptionState.ASSUMED,
     "mbarriers and bulk copies",
 )
-"""What bounds of programs with mbarriers rest on."""
+"""The assumption of bounds of programs with mbarriers."""
 
 REGISTERS_SUFFICE = Assumption(
     "registers-suffice",
@@ -54,14 +54,14 @@ REGISTERS_SUFFICE = Assumption(
     AssumptionState.ASSUMED,
     "registers that warps hand over",
 )
-"""What bounds of programs rest on whose warps wait for registers."""
+"""The assumption of bounds of programs whose warps wait for registers."""
 
 
 def require_registers(paths: Sequence[WarpPath], kernel: Kernel) -> None:
     """Raises PtxwcetError (PW504) where warps take more registers than others can ever give up.
 
-    Only where it is known with how many they start. An SM allots them in multiples of 8 a thread.
-    Cost: linear in the path trees.
+    This applies only where the number at their start is known. An SM allots them in multiples of 8
+    per thread. Cost: linear in the path trees.
     """
     start = registers_at_entry(kernel)
     if start is None:
@@ -71,7 +71,7 @@ def require_registers(paths: Sequence[WarpPath], kernel: Kernel) -> None:
     for path in paths:
         has, last = start, 0
         visits = (node for node in nodes_in(path.nodes) if isinstance(node, Visit))
-        for counted in (one for visit in visits for one in visit.counted):
+        for counted in (use for visit in visits for use in visit.counted):
             used = use_of(kernel.instructions[counted.index])
             if isinstance(used, MbarrierUse) and used.use in (Use.GIVE, Use.TAKE):
                 has = (max if used.use is Use.TAKE else min)(has, counted.number)
@@ -103,8 +103,8 @@ _REGISTER_STEP = 8
 
 @dataclass(frozen=True, slots=True)
 class Counting:
-    """At which mbarrier how many lanes count which number, and what a warp that waits executes
-    behind it before it asks again. ``rows`` are those of the box of a tensor copy.
+    """The mbarrier, the lanes and the number that each counts; and the instructions after it that a
+    waiting warp executes before it polls again. ``rows`` are those of the box of a tensor copy.
     """
 
     place: str
@@ -117,7 +117,7 @@ class Counting:
 def cost_of_counting(
     instruction: Instruction, machine: Machine, counted: Counting, origin: int
 ) -> TimedInstruction | PartialBarrier | Diagnostic:
-    """The cost of what counts at an mbarrier, or of a bulk copy, by some lanes of a warp.
+    """Returns the cost of an operation on an mbarrier, or of a bulk copy, by some lanes of a warp.
 
     Cost: constant; a refusal names the machines of the tool that would not refuse.
     """
@@ -142,7 +142,7 @@ def _counting_on(
     rates, lanes, number = dict(timing.rates), counted.lanes, counted.number
     if op_class is OpClass.ASYNC_BULK:
         caches = machine.l1_cache, machine.l2_cache, machine.carve_out
-        if any(one is not None for one in caches):
+        if any(cache is not None for cache in caches):
             reason = "it says what caches keep, and which bytes copies touch is not known"
             return refused_by(instruction, op_class, reason, machine)
         if counted.rows and _TENSOR_BYTES not in rates:
@@ -151,12 +151,13 @@ def _counting_on(
         rows, rate = counted.rows or 1, rates[_TENSOR_BYTES if counted.rows else "bytes"]
         if used.use is Use.COPY_OUT:
             rate = rates.get("out_bytes", rate)
-        copied = lanes * rows * -(-number // rows // rate)  # rows of a box begin in a cycle each
+        # Each row of a box begins in a cycle of its own.
+        copied = lanes * rows * -(-number // rows // rate)
         initiation = lanes * timing.initiation_cycles
         initiation = initiation + copied if counted.rows else max(initiation, copied)
         timing = replace(timing, initiation_cycles=initiation)
     after = 0
-    if used.use is Use.COPY:  # what servers take of it stays in its latency
+    if used.use is Use.COPY:  # The servers' part of the time stays in its latency.
         timing, after = replace(timing, latency_cycles=0), timing.latency_cycles
     if used.use in (Use.GIVE, Use.TAKE):
         timed = timed_as(instruction, timing, machine, origin)
@@ -170,25 +171,25 @@ def _counting_on(
     timed = charge_transactions(timed, _moved(used.use, counted), machine, op_class=is_read)
     if used.use is Use.COPY_OUT:
         return timed
-    found = Mbarrier()
+    mbarrier = Mbarrier()
     match used.use:
         case Use.INIT:
-            found = Mbarrier(expects=number)
+            mbarrier = Mbarrier(expects=number)
         case Use.INVAL:
-            found = Mbarrier(ends=True)
+            mbarrier = Mbarrier(ends=True)
         case Use.ARRIVE:
-            found = Mbarrier(arrivals=lanes * number)
+            mbarrier = Mbarrier(arrivals=lanes * number)
         case Use.ARRIVE_EXPECT:
-            found = Mbarrier(arrivals=lanes, owes=lanes * number)
+            mbarrier = Mbarrier(arrivals=lanes, owes=lanes * number)
         case Use.ARRIVE_BEHIND:
             own = timed.initiation_cycles + timed.latency_cycles
-            found = Mbarrier(arrivals=lanes * number, after_cycles=own, behind=SMALL_COPIES)
+            mbarrier = Mbarrier(arrivals=lanes * number, after_cycles=own, behind=SMALL_COPIES)
         case Use.EXPECT:
-            found = Mbarrier(owes=lanes * number)
+            mbarrier = Mbarrier(owes=lanes * number)
         case Use.COMPLETE:
-            found = Mbarrier(brings=lanes * number)
+            mbarrier = Mbarrier(brings=lanes * number)
         case Use.COPY:
-            found = Mbarrier(brings=lanes * number, after_cycles=after)
+            mbarrier = Mbarrier(brings=lanes * number, after_cycles=after)
         case Use.WAIT:
             _, _, kind = name_of(instruction).partition(".")
             if kind not in rates:
@@ -197,8 +198,8 @@ def _counting_on(
             own, is_whole = timed.initiation_cycles + timed.latency_cycles, lanes == WARP_SIZE
             spent = sum(map(_whole_cycles, counted.round))
             polling = timed, *counted.round
-            charged = sum(one.initiation_cycles + one.path_cycles for one in polling)
-            found = Mbarrier(
+            charged = sum(polled.initiation_cycles + polled.path_cycles for polled in polling)
+            mbarrier = Mbarrier(
                 parity=number & 1,
                 round_cycles=2 * own + spent,
                 poll_cycles=charged,
@@ -206,7 +207,7 @@ def _counting_on(
             )
         case _:
             pass
-    return PartialBarrier(timed, counted.place, 0, used.use is Use.WAIT, found)
+    return PartialBarrier(timed, counted.place, 0, used.use is Use.WAIT, mbarrier)
 
 
 def _whole_cycles(timed: TimedInstruction) -> int:
@@ -214,8 +215,8 @@ def _whole_cycles(timed: TimedInstruction) -> int:
 
 
 def _moved(use: Use, counted: Counting) -> Transactions:
-    """What copies and mbarriers take of memory: lanes arrive one after the other, copies begin at a
-    multiple of 16 bytes and fill neither the first nor the last sector.
+    """Returns the transactions of copies and mbarrier operations: lanes arrive one after the other,
+    copies begin at a multiple of 16 bytes and fill neither the first nor the last sector.
     """
     lanes, number = counted.lanes, counted.number
     if use not in (Use.COPY, Use.COPY_OUT):
@@ -228,9 +229,9 @@ def _moved(use: Use, counted: Counting) -> Transactions:
 
 
 def _moved_box(use: Use, counted: Counting) -> Transactions:
-    """The same of tensor copies, with the map, which the engine reads.
+    """Returns the transactions of tensor copies, and of the tensor map, which the engine reads.
 
-    Rows begin anywhere, and lie at places of their own. Their map may ask for all of each 256 bytes
+    Rows begin anywhere, each at an address of its own. Their map may require all of each 256 bytes
     that a copy into shared memory touches (its L2 promotion).
     """
     rows, length = counted.lanes * counted.rows, counted.number // counted.rows

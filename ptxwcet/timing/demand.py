@@ -1,15 +1,15 @@
-"""What warps ask of the issue port and of the units, whatever their timing: sums over paths.
+"""Computes the demand of warps on the issue port and the units, as sums over paths.
 
-Limited totals bound the ways through a program that pass its tallies seldom enough. A program with
-tallies (:class:`~ptxwcet.warp.program.Tally`) allows fewer ways than its tree. Let a passing of a
-tally with key k cost ``price(k) >= 0`` cycles. A way that passes it n(k) <= most(k) times takes x
-cycles; less what its tallies cost that is at most M(prices), the maximum over *all* ways through
-the tree, so that ::
+Limited totals allow only the paths through a program that pass tallies seldom enough. A
+program with tallies (:class:`~ptxwcet.warp.program.Tally`) allows fewer paths than its tree. Let a
+passing of a tally with key k cost ``price(k) >= 0`` cycles. A path that passes it n(k) <= most(k)
+times takes x cycles; less the cost of its tallies that is at most M(prices), the maximum over *all*
+paths through the tree, so that ::
 
     x <= M(prices) + sum over keys of price(k) * most(k)
 
 for any prices: Lagrangian relaxation. The right side is convex in each price; its least value is
-looked for among integers. docs/methods/limited-totals.md has the argument for lengths of warps.
+searched among integers. docs/methods/limited-totals.md has the argument for lengths of warps.
 
 Example: 10 times (a loop of at most 8 iterations of 5 cycles, then 2 cycles), 20 iterations in a
 run: with price 0 it is 420 cycles, with price 5 it is 20 + 5 * 20 = 120.
@@ -38,7 +38,7 @@ from ptxwcet.warp.program import (
 from ptxwcet.warp.structure import bodies, entered, issued, joining
 
 Prices = Mapping[str, int]
-"""What passing a tally costs, by its key; nothing where it is not named."""
+"""The cost of passing a tally, by its key; 0 for a key that is absent."""
 
 NO_PRICES: Prices = MappingProxyType({})
 
@@ -46,7 +46,7 @@ NO_PRICES: Prices = MappingProxyType({})
 def most_cycles(
     body: Sequence[Node], weight: Callable[[TimedInstruction], int], prices: Prices = NO_PRICES
 ) -> int:
-    """The largest sum of ``weight >= 0`` over the instructions of a path, less what tallies cost.
+    """Returns the largest sum of ``weight >= 0`` over a path, less the cost of its tallies.
 
     The limits of tallies do not count here. Cost: linear in the tree.
     """
@@ -74,10 +74,10 @@ def most_cycles(
 def heaviest_cycles(
     body: Sequence[Node], weight: Callable[[TimedInstruction], int], prices: Prices = NO_PRICES
 ) -> dict[int, int]:
-    """:func:`most_cycles` by origin: what each of the kernel's instructions adds to that sum.
+    """Returns the share of each of the kernel's instructions in :func:`most_cycles`.
 
-    What tallies cost is left out. Of alternatives the heaviest counts, of equal ones the first.
-    Cost: linear in the tree, times the depth of alternatives within alternatives.
+    The cost of tallies is left out. The heaviest of several alternatives counts, the first of equal
+    ones. Cost: linear in the tree, times the depth of alternatives within alternatives.
     """
     shares: dict[int, int] = {}
     _add_cycles(body, weight, prices, 1, shares)
@@ -112,18 +112,18 @@ def _add_cycles(
 
 
 def used_units(body: Sequence[Node]) -> frozenset[str]:
-    """The units of all instructions that some allowed path executes. Cost: linear in the tree."""
+    """Returns the units of all instructions on allowed paths. Cost: linear in the tree."""
     instructions = map(issued, entered(body))
     return frozenset(own.unit for own in instructions if own is not None)
 
 
 def issue_count(body: Sequence[Node]) -> int:
-    """The largest number of instructions that a path of the body executes."""
+    """Returns the largest number of instructions that a path of the body executes."""
     return most_cycles(body, lambda _: 1)
 
 
 def unit_demand(body: Sequence[Node]) -> Mapping[str, int]:
-    """For each unit used, the largest total initiation on it, in cycles."""
+    """Returns, for each unit used, the largest total initiation on it, in cycles."""
 
     def demand_on(unit: str) -> int:
         return most_cycles(body, lambda i: i.initiation_cycles if i.unit == unit else 0)
@@ -132,14 +132,14 @@ def unit_demand(body: Sequence[Node]) -> Mapping[str, int]:
 
 
 def initiations_by_instruction(workload: BlockWorkload) -> dict[int, int]:
-    """Total initiation cycles of all warps, by index of the kernel's instruction."""
-    return served_by_instruction(workload, lambda one: one.initiation_cycles)
+    """Returns the total initiation cycles of all warps, by index of the kernel's instruction."""
+    return served_by_instruction(workload, lambda timed: timed.initiation_cycles)
 
 
 def served_by_instruction(
     workload: BlockWorkload, weight: Callable[[TimedInstruction], int]
 ) -> dict[int, int]:
-    """The sum of a weight over all warps, by index of the kernel's instruction.
+    """Returns the sum of a weight over all warps, by index of the kernel's instruction.
 
     Loops count with their bounds and undecided alternatives all at once: an upper bound for
     each instruction. Cost: linear in the program trees.
@@ -165,24 +165,24 @@ def _add(
             _add(inner, times * count, weight, shares)
 
 
-_ROUNDS = 2  # of looking for each price in turn, with several limits
-_LARGEST_PRICE = 1 << 62  # no price is right where the limits allow no way at all
+_ROUNDS = 2  # rounds of searching each price in turn, with several limits
+_LARGEST_PRICE = 1 << 62  # no price is right where the limits allow no path at all
 
 
 def find_limits(body: Sequence[Node]) -> dict[str, int]:
-    """Keys of tallies, with limits: of four warps where these meet at products. Cost: linear."""
+    """Returns limits of tallies by key: of four warps where these meet at products. Linear."""
     times = WARPGROUP if joining(body) else 1
-    return {one.key: times * one.most for one in entered(body) if isinstance(one, Tally)}
+    return {tally.key: times * tally.most for tally in entered(body) if isinstance(tally, Tally)}
 
 
 def least_over_prices(
     limits: Mapping[str, int], relaxed: Callable[[Prices], int]
 ) -> tuple[int, Prices]:
-    """The least of ``relaxed(prices) + sum(price * limit)`` that is found, and its prices.
+    """Returns the least ``relaxed(prices) + sum(price * limit)`` of a search, with its prices.
 
-    ``relaxed(prices)`` is M above. Every value that is looked at is a bound; without limits it is
-    that without prices. Cost: some dozens of evaluations a limit, for twice the logarithm of the
-    price.
+    ``relaxed(prices)`` is M above. Every value that is tried is a bound; without limits the result
+    is the value without prices. Cost: some dozens of evaluations per limit, for twice the logarithm
+    of the price.
     """
     totals: dict[tuple[int, ...], int] = {}
     keys = sorted(limits)
@@ -205,7 +205,7 @@ def least_over_prices(
 def _along(
     prices: tuple[int, ...], place: int, total: Callable[[tuple[int, ...]], int]
 ) -> tuple[int, ...]:
-    """The prices with the one at ``place`` changed to where ``total`` is least."""
+    """Returns the prices with the price at ``place`` changed to where ``total`` is least."""
 
     def at(price: int) -> int:
         return total((*prices[:place], price, *prices[place + 1 :]))
@@ -213,7 +213,7 @@ def _along(
     step = 1
     while step < _LARGEST_PRICE and at(2 * step) < at(step):
         step *= 2
-    low, high = 0, 2 * step  # convex: the least value is between them
+    low, high = 0, 2 * step  # The function is convex: the least value is between these.
     while high - low > 2:
         middle = (low + high) // 2
         if at(middle) <= at(middle + 1):

@@ -1,17 +1,17 @@
-"""The isolated run of one warp, with loops in closed form.
+"""Computes the isolated run of one warp, with loops in closed form.
 
-The state is absolute: the first cycle ``t`` at which the next instruction may issue, the ready
-time of every register, the free time of every unit. One instruction (model, rules 1-3): it issues
-at ``s = max(t, ready of what it waits for)``, is dispatched at ``d = max(s, free of its unit)``,
-frees the unit at ``d + init`` and makes its destinations ready at ``d + init + lat``.
+The state is absolute: the first cycle ``t`` at which the next instruction may issue, the ready time
+of every register, the free time of every unit. An instruction (model, rules 1-3) issues at ``s =
+max(t, ready times of the registers that it waits for)``, is dispatched at ``d = max(s, free of its
+unit)``, frees the unit at ``d + init`` and makes its destinations ready at ``d + init + lat``.
 
 A loop is run until the state relative to ``t`` repeats in its carried registers and coupled units
 (clipped at 0); from there on every period takes the same time, so whole periods are skipped and
 the last one is run again. Free-running units follow ``f' = max(f + H, c)`` per period, which has a
 closed form of its own. Why this is exact: docs/methods/phases.md.
 
-Credits (docs/methods/limited-totals.md): times count as ``credit`` cycles earlier than they are
-written. Where alternatives meet, the smaller credit is kept and the times of the other are moved.
+Credits (docs/methods/limited-totals.md): times count as ``credit`` cycles earlier than their value.
+At joins of alternatives the smaller credit is kept and the times of the other are shifted.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from ptxwcet.timing.compilation import (
     effort_of,
 )
 
-# Instructions simulated for one profile, closed forms apart. Kernels of real programs need a few
-# times their static size (below 10^5); the limit is about five seconds of work.
+# The most instructions simulated for one profile, closed forms apart. Kernels of real programs need
+# a few times their static size (below 10^5); the limit is about five seconds of work.
 _MOST_STEPS = 8_000_000
-# Iterations for which a loop whose issues already repeat may wait for its idle phases to repeat
-# too; after that E is given up, L is not. Loops of real kernels need at most three.
+# The most iterations for which a loop whose issues already repeat may wait until its idle phases
+# repeat too; after that E is given up, but not L. Loops of real kernels need at most three.
 _MOST_PHASE_ITERATIONS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """No initiation is under way in ``[start, end)``."""
+    """An interval ``[start, end)`` without an initiation in progress."""
 
     start: int
     end: int
@@ -50,7 +50,7 @@ class Idle:
 
 @dataclass(frozen=True, slots=True)
 class IdleRepeat:
-    """The idle intervals of a period, ``count`` times more, each ``period_cycles`` later."""
+    """The repetition of idle intervals, ``count`` times more, ``period_cycles`` apart."""
 
     count: int
     period_cycles: int
@@ -59,7 +59,7 @@ class IdleRepeat:
 
 @dataclass(slots=True)
 class WarpState:
-    """What one warp alone has made of the machine; all times are absolute cycles.
+    """The state of the machine after one warp alone; all times are absolute cycles.
 
     ``gap`` is the number of idle cycles so far, None once the path is not single or E was given up.
     """
@@ -73,17 +73,17 @@ class WarpState:
     credit: int = 0
 
     def copy(self) -> Self:
-        """A state to explore an alternative from; alternatives do not track phases."""
+        """Returns a state to explore an alternative from; alternatives do not track phases."""
         return replace(self, ready=self.ready[:], free=self.free[:], gap=None, idles=[])
 
     def mark(self) -> Any:
-        """How far the history of what repeats with a loop has come."""
+        """Returns the length of the history that repeats with a loop."""
         return len(self.idles)
 
     def join(self, other: Self, changed: Collection[int]) -> None:
         """Becomes the pointwise maximum of both states, which differ in registers ``changed``.
 
-        Of the others the times are those of the state with less credit, and so are as they were.
+        The other registers keep the times of the state with less credit, unchanged.
         """
         if self.credit != other.credit:
             credit = min(self.credit, other.credit)
@@ -104,8 +104,8 @@ class WarpState:
         self.gap = None
 
     def put_off(self, cycles: int, changed: Collection[int]) -> None:
-        """Writes all times as so many cycles later, with as much more credit; of registers those
-        that are ``changed``.
+        """Shifts all times later by ``cycles``, with as much more credit; of the registers only
+        those in ``changed``.
         """
         self.credit += cycles
         for register in changed:
@@ -114,11 +114,11 @@ class WarpState:
         self.t, self.completion = self.t + cycles, self.completion + cycles
 
     def drain(self) -> None:
-        """Waits until nothing is under way."""
+        """Waits until no instruction is in progress."""
         self.t = max(self.t, self.completion)
 
     def forget(self, cycles: int, credit: int) -> None:
-        """Makes a clean state one that is so many cycles earlier, with so much less credit."""
+        """Shifts a clean state earlier by ``cycles``, with ``credit`` less credit."""
         self.t -= cycles
         self.credit -= credit
         self.completion = min(self.completion, self.t)
@@ -126,14 +126,14 @@ class WarpState:
         self.free = [min(time, self.t) for time in self.free]
 
     def relative(self, loop: Loop) -> tuple[object, ...]:
-        """The part of the state that can delay a later issue of the loop, relative to t."""
+        """Returns the part of the state that can delay a later issue of the loop, relative to t."""
         t, ready, free = self.t, self.ready, self.free
         key = [ready[register] - t for register in loop.carried_registers]
         key += [free[unit] - t for unit in loop.coupled_units]
         return tuple([value if value > 0 else 0 for value in key])
 
     def shift(self, loop: Loop, cycles: int) -> None:
-        """Puts off everything that repeats with the loop's issues."""
+        """Delays everything that repeats with the loop's issues."""
         self.t += cycles
         for register in loop.carried_registers:
             self.ready[register] += cycles
@@ -145,14 +145,14 @@ State = TypeVar("State", bound=WarpState)
 
 
 class Engine(Generic[State]):
-    """Runs compiled bodies on a state. ``steps`` counts the instructions it executed one by one.
+    """Runs compiled bodies on a state. ``steps`` counts the instructions executed individually.
 
-    Who observes the run overrides what a straight piece and a skipped period do.
+    Observers of the run override the handling of a straight piece and of a skipped period.
     """
 
     most_steps = _MOST_STEPS
     what = "the warp's timing"
-    """What is computed, for its refusal."""
+    """The subject of the computation, for its refusal."""
 
     def __init__(self) -> None:
         self.steps = 0
@@ -213,22 +213,23 @@ class Engine(Generic[State]):
             state.gap += gap
 
     def _changed_in(self, node: Compiled) -> tuple[int, ...]:
-        """The registers whose ready times a node may change. Cost: linear in the node, once."""
+        """Returns the registers whose ready times a node may change. Cost: linear, once."""
         kept = self._changed.get(id(node))
         if kept is None:
-            found: set[int] = set()
+            registers: set[int] = set()
             match node:
                 case Straight(steps):
-                    found.update(*(step[1] for step in steps))
-                case Loop(body=body, carried_registers=carried):  # these are put off with periods
-                    found.update(carried, *map(self._changed_in, body))
+                    registers.update(*(step[1] for step in steps))
+                # the carried registers are delayed with periods
+                case Loop(body=body, carried_registers=carried):
+                    registers.update(carried, *map(self._changed_in, body))
                 case BothOrders(first, second):
-                    found.update(*map(self._changed_in, (*first, *second)))
+                    registers.update(*map(self._changed_in, (*first, *second)))
                 case OneOf(alternatives):
-                    found.update(*(self._changed_in(one) for side in alternatives for one in side))
+                    registers.update(*(self._changed_in(n) for side in alternatives for n in side))
                 case Credit():
                     pass
-            kept = self._changed[id(node)] = node, tuple(found)
+            kept = self._changed[id(node)] = node, tuple(registers)
         return kept[1]
 
     def _one_of(
@@ -244,11 +245,11 @@ class Engine(Generic[State]):
             state.join(other, self._changed_in(node))
 
     def _one_after_the_other(self, node: BothOrders, state: State) -> None:
-        """Two sides in either order, each from a clean machine until it is clean again.
+        """Runs two sides in either order, each from a clean machine until it is clean again.
 
-        Every time of a run is no earlier from a later state, and a clean machine is later than what
-        was there before it was; so no order ends later. The shorter side is run once more behind
-        the longer one for those who observe issues: as if it had not been run before. Where it has
+        All times of a run from a later state are no earlier, and a clean machine is later than the
+        state before it became clean; so no order ends later. For observers of issues the shorter
+        side is run once more after the longer one, as if it had not been run before. Where it has
         earned more credit than it took cycles, the longer one begins later by the difference: then
         its issues are no earlier, less their credit, than in either order.
         """
@@ -285,11 +286,11 @@ class Engine(Generic[State]):
             state.join(skipped, self._changed_in(loop))
 
     def _iterate(self, loop: Loop, state: State, count: int, joined: State | None = None) -> None:
-        """All iterations; ``joined`` becomes the maximum of the states after each of them.
+        """Runs all iterations; ``joined`` becomes the maximum of the states after each of them.
 
-        That is for loops of which an iteration may cost more than it takes. As a function of the
-        number of periods each time, less the credit, is convex: what is skipped is no larger than
-        one of the ends, both of which are executed.
+        ``joined`` is for loops with an iteration that may cost more than it takes. The time of each
+        state, less the credit, is convex in the number of periods: a skipped state is no larger
+        than one of the ends, both of which are executed.
         """
         seen: dict[tuple[object, ...], Snapshot] = {}
         remaining = count
@@ -308,7 +309,8 @@ class Engine(Generic[State]):
             if before is None or not skips_at_all:
                 continue
             period = before.remaining - remaining
-            # one to execute, and one more for the other registers where each state is looked at
+            # One period is executed, and one more for the other registers where each state is
+            # examined.
             periods = remaining // period - (1 if joined is None else 2)
             if periods <= 0:
                 continue
@@ -324,7 +326,7 @@ class Engine(Generic[State]):
                 skips_at_all, looked_at = False, period
 
     def _skip(self, loop: Loop, state: State, before: Snapshot, period: int, periods: int) -> int:
-        """Skips up to ``periods`` periods; returns how many, 0 while idle phases do not repeat."""
+        """Skips up to ``periods`` periods; returns the number, 0 if idle phases differ."""
         growth = state.t - before.t
         state.credit += periods * (state.credit - before.credit)
         if state.gap is None:
@@ -350,7 +352,7 @@ class Engine(Generic[State]):
     ) -> None:
         """Advances each free-running unit: ``f' = max(f + H, c)`` a period, c later by the growth.
 
-        c is when the unit would be free after one period that finds it free.
+        c is the free time of the unit after one period that starts with the unit free.
         """
         if not loop.free_units or not periods:
             return
@@ -369,30 +371,30 @@ class Engine(Generic[State]):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What is kept of a state behind an iteration of a loop."""
+    """The part of a state that is kept after an iteration of a loop."""
 
     remaining: int
     t: int
     gap: int | None
-    mark: Any  # of the state's history
+    mark: Any  # position in the state's history
     phase_key: tuple[int, ...]
     credit: int
 
     @staticmethod
     def of(state: WarpState, loop: Loop, remaining: int) -> Snapshot:
-        """The state, with so many iterations to come."""
+        """Takes the snapshot of a state with the given number of remaining iterations."""
         phases = _phase_key(state, loop)
         return Snapshot(remaining, state.t, state.gap, state.mark(), phases, state.credit)
 
 
 def _phase_key(state: WarpState, loop: Loop) -> tuple[int, ...]:
-    """What the idle phases of later iterations depend on besides: all queues, and when all end."""
+    """Returns the further state that later idle phases depend on: all queues, and the last end."""
     t, free = state.t, state.free
     return (max(free) - t, *[max(free[unit] - t, 0) for unit in loop.free_units])
 
 
 def _covered_periods(loop: Loop, state: WarpState, period: int, growth: int, periods: int) -> int:
-    """For how many of ``periods`` some unit is busy throughout, so that no cycle there is idle."""
+    """Returns the number of ``periods`` in which some unit is busy throughout."""
     best = 0
     for unit, free in enumerate(state.free):
         ahead = free - state.t

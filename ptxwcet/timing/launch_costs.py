@@ -1,4 +1,4 @@
-"""What a kernel's instructions cost in a launch: accesses by the addresses of their lanes."""
+"""Computes the costs of a kernel's instructions in a launch, with accesses lane by lane."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ _ALIGNED = f"pointers to global memory are multiples of {1 << POINTER_ALIGN} byt
 
 
 def _is_issued_by_each(instruction: Instruction) -> bool:
-    """Whether each group of lanes issues an instruction at which lanes meet: they wait, or end."""
+    """Returns whether each group of diverged lanes issues an instruction: a wait or an end."""
     return instruction.convergence in AT_MEETINGS or instruction.control is ControlEffect.EXIT
 
 
 LONGEST_SLEEP = Immediate(1_000_000, "1000000")
-"""The most nanoseconds that a thread may be told to sleep, by the PTX ISA."""
+"""The longest sleep of a thread by the PTX ISA, in nanoseconds."""
 
 
 def _is_integer(operand: Operand) -> bool:
@@ -81,10 +81,10 @@ def _is_integer(operand: Operand) -> bool:
 
 
 class LaunchCosts(InstructionCosts):
-    """Costs for a launch, and what they rest on beside the machine.
+    """The costs for a launch, and their assumptions in addition to the machine's.
 
-    ``accesses``: those of the kernel, if they are at hand; else they are analysed for machines that
-    charge them.
+    ``accesses``: the kernel's, if available; else they are analysed for machines that charge
+    them.
     """
 
     def __init__(
@@ -115,12 +115,12 @@ class LaunchCosts(InstructionCosts):
         self.most_at_path = self._kept_up()
 
     def _kept_up(self) -> int | None:
-        """What an access spends at the memory path at most, if it keeps up with all of the kernel.
+        """Returns the most cycles of an access at the memory path, if the path keeps up.
 
-        None takes more of the path than a part of what its unit is sure to take: the part of one of
-        the units of an SM that feed it (docs/methods/memory-servers.md). Asked of blocks with as
-        many warps as these are: of fewer the latency may be more than what it saves. Cost: linear
-        in the kernel.
+        No access takes more of the path than a certain part of the time of its unit: the part of
+        one of the units of an SM that feed it (docs/methods/memory-servers.md). This applies to
+        blocks with as many warps as the feeding units: with fewer, the latency may exceed the
+        saving. Cost: linear in the kernel.
         """
         machine, rules = self.machine, self.machine.memory
         if rules is None or not machine.states(PATH_KEEPS_UP):
@@ -128,29 +128,29 @@ class LaunchCosts(InstructionCosts):
         passing: list[tuple[int, OpTiming]] = []
         for index, instruction in enumerate(self._kernel.instructions):
             if instruction.op_class is None or instruction.op_class in COUNTING:
-                return None  # of whatever unit; of copies it is known of each path alone
+                return None  # unknown unit; for copies the count is known per path only
             cycles = cycles_at_path(self._taken(index, instruction), rules, instruction.op_class)
             if not cycles:
                 continue
-            row = row_of(instruction, instruction.op_class, machine)
-            if not isinstance(row, OpTiming) or row.is_upper:
-                return None  # charged above what it may take
-            passing.append((cycles, row))
-        units = {row.unit for _, row in passing}
+            timing = row_of(instruction, instruction.op_class, machine)
+            if not isinstance(timing, OpTiming) or timing.is_upper:
+                return None  # charged above its possible time
+            passing.append((cycles, timing))
+        units = {timing.unit for _, timing in passing}
         feeding = sum(machine.unit(name).count for name in units)
         if not passing or self._launch.warps < feeding:
             return None
-        if any(feeding * cycles > row.initiation_cycles for cycles, row in passing):
+        if any(feeding * cycles > timing.initiation_cycles for cycles, timing in passing):
             return None
         return feeding * max(cycles for cycles, _ in passing)
 
     def nodes(
         self, index: int, instruction: Instruction, *, taken: bool = False
     ) -> tuple[TimedInstruction | Barrier | PartialBarrier, ...]:
-        """As :class:`InstructionCosts`; a sleep takes the longest time that it may be told. Where
-        lanes of machine code meet, each group of them issues what waits for the others, or ends
-        them; where they may part, some take the branch, whichever of them go on first. Registers
-        that are given up for others are counted, or refused.
+        """Returns the nodes as :class:`InstructionCosts` does; a sleep takes its longest possible
+        time. At a reconvergence point of machine code each group of lanes issues the wait or the
+        end; where lanes may diverge, some take the branch, whichever group continues first.
+        Registers that are given up for others are counted, or refused.
         """
         is_code = self._kernel.code is not None
         taken = taken or (is_code and index in self._parting)
@@ -164,16 +164,16 @@ class LaunchCosts(InstructionCosts):
         return nodes
 
     def outlasts_barrier(self, index: int, instruction: Instruction) -> bool:
-        """As :class:`InstructionCosts`; a sleep takes the longest time that it may be told."""
+        """Returns the answer of :class:`InstructionCosts`; sleeps take their longest time."""
         return super().outlasts_barrier(index, self._told(index, instruction))
 
     def _told(self, index: int, instruction: Instruction) -> Instruction:
-        """A sleep with the longest time that it may be told, as a literal; a barrier with the
-        numbers that its registers are moved from, if each is one.
+        """Returns a sleep with its longest possible time as a literal, and a barrier with the
+        numbers that are moved into its registers, if each is unique.
 
-        The longest time is the largest of the literals that its register may have been moved from
-        (nvcc writes it so), or, where these are not all, the longest time that there is, unless the
-        machine has a row for such sleeps. Cost: the ways back to the moves, once.
+        The longest time is the largest of the literals that may have been moved into its register
+        (nvcc writes it so). If not all writes are literals it is the longest time that exists,
+        unless the machine has a row for such sleeps. Cost: the paths back to the moves, once.
         """
         if instruction.control in AT_BARRIERS and instruction.op_class is OpClass.BARRIER:
             if index not in self._told_before:
@@ -186,7 +186,7 @@ class LaunchCosts(InstructionCosts):
             literals = self._moved(index, time.name)
             if not literals and isinstance(self.machine.timings[OpClass.NANOSLEEP], RefusedOp):
                 literals = [LONGEST_SLEEP]
-            longest = max(literals, key=lambda one: int(one.value) & 0xFFFFFFFF, default=None)
+            longest = max(literals, key=lambda each: int(each.value) & 0xFFFFFFFF, default=None)
             if longest is not None:
                 form = replace(instruction.form, templates=(lambda _, literals: literals[0],))
                 instruction = instruction._replace(form=form, immediates=(longest,))
@@ -194,27 +194,27 @@ class LaunchCosts(InstructionCosts):
         return self._told_before.get(index, instruction)
 
     def _numbered(self, index: int, instruction: Instruction) -> Instruction:
-        """A barrier whose operands are literals where they can only be one number."""
+        """Returns a barrier with literals for the operands that can only be a single number."""
         if self._kernel.code is not None:
             return instruction
-        found = list(instruction.operands)
-        for place, operand in enumerate(found):
+        operands = list(instruction.operands)
+        for place, operand in enumerate(operands):
             if isinstance(operand, Register) and operand.name not in instruction.writes:
                 literals = self._moved(index, operand.name)
-                if literals and len({one.value for one in literals}) == 1:
-                    found[place] = literals[0]
-        if found == list(instruction.operands):
+                if literals and len({literal.value for literal in literals}) == 1:
+                    operands[place] = literals[0]
+        if operands == list(instruction.operands):
             return instruction
-        templates = tuple(lambda _, __, one=one: one for one in found)
+        templates = tuple(lambda _, __, one=one: one for one in operands)
         return instruction._replace(form=replace(instruction.form, templates=templates))
 
     def _moved(self, index: int, name: str) -> list[Immediate]:
-        """The literals that a register may have been moved from; none if it may be anything else.
+        """Returns the literals that may have been moved into a register; none if other values may.
 
-        A move under a guard leaves what was before, too.
+        A move under a guard also leaves the earlier value.
         """
-        cfg, found = build_cfg(self._kernel), list[Immediate]()
-        (block,) = (one.id for one in cfg.blocks if one.start <= index < one.end)
+        cfg, literals = build_cfg(self._kernel), list[Immediate]()
+        (block,) = (b.id for b in cfg.blocks if b.start <= index < b.end)
         seen, pending = set[int](), [(block, index)]
         while pending:
             block, end = pending.pop()
@@ -225,23 +225,23 @@ class LaunchCosts(InstructionCosts):
                 target, value = before.operands[0], before.operands[-1]
                 is_move = before.opcode is not None and before.opcode.name == "mov"
                 if not is_move or not isinstance(target, Register) or not _is_integer(value):
-                    return []  # of a literal in parts each register has its own
+                    return []  # For a literal in parts, each register has its own part.
                 assert isinstance(value, Immediate)
-                found.append(value)
+                literals.append(value)
                 if before.guard is None:
                     break
             else:
                 if block == cfg.entry:
                     return []
                 pending += [
-                    (one, cfg.blocks[one].end) for one in cfg.predecessors[block] if one not in seen
+                    (p, cfg.blocks[p].end) for p in cfg.predecessors[block] if p not in seen
                 ]
                 seen.update(cfg.predecessors[block])
-        return found
+        return literals
 
     @cached_property
     def _parting(self) -> frozenset[int]:
-        """The branches at which lanes of a warp may part."""
+        """The branches at which lanes of a warp may diverge."""
         cfg, agreements = self._graph.cfg, self._graph.agreements
         return frozenset(
             self._graph.last(block)
@@ -251,33 +251,34 @@ class LaunchCosts(InstructionCosts):
 
     @cached_property
     def _arrivals(self) -> Mapping[int, int]:
-        """How many groups of lanes come to the first instruction of a block at which parted lanes
-        meet, by its index: at most. Each of them issues it.
+        """The most groups of diverged lanes that arrive at a reconvergence block's first
+        instruction, by its index. Each group issues it.
 
-        Behind a branch at which lanes part, as many as there are ways, or lanes if there is a loop
-        among them. A path has one visit of the block. Cost: the regions of such branches, once.
+        After a divergent branch there are as many groups as paths, or as lanes if one of the paths
+        contains a loop. A path has one visit of the block. Cost: the regions of such branches,
+        once.
         """
         graph = self._graph
         lanes = min(WARP_SIZE, self._launch.threads)
-        found: dict[int, int] = {}
+        groups: dict[int, int] = {}
         for block in graph.cfg.reverse_postorder:
             meeting = graph.meeting(block)
             if meeting is None or graph.agreements[block] is not Agreement.NONE:
                 continue
             inside = {block, *graph.agreements.live.between(BlockId(block), meeting)}
-            around = {one.header for one in graph.forest.around(meeting)}
-            loops = {one.header for each in inside for one in graph.forest.around(each)}
+            around = {loop.header for loop in graph.forest.around(meeting)}
+            loops = {loop.header for each in inside for loop in graph.forest.around(each)}
             parting = [each for each in inside if graph.agreements[each] is Agreement.NONE]
             ways = prod(len(set(graph.cfg.successors[each])) for each in parting)
             ways = lanes if loops - around else min(lanes, ways)
             first = graph.cfg.blocks[meeting].start
             if meeting != graph.cfg.exit and _is_issued_by_each(self._kernel.instructions[first]):
-                found[first] = max(found.get(first, 1), ways)
-        return found
+                groups[first] = max(groups.get(first, 1), ways)
+        return groups
 
     def before(self, block: BlockId) -> tuple[Node, ...]:
-        """As :class:`InstructionCosts`: of machine code all that is under way may be theirs, or
-        they come to where lanes meet, and wait.
+        """Returns the nodes of other groups of lanes before a block. In machine code these may have
+        any instruction in flight, or arrive at a reconvergence point and wait.
         """
         if block in self._others[0]:
             return (OTHERS_BETWEEN,)
@@ -287,14 +288,15 @@ class LaunchCosts(InstructionCosts):
 
     @cached_property
     def _others(self) -> tuple[set[int], dict[int, set[int]]]:
-        """The blocks of machine code before which any other groups may have gone on, and before
-        which one may have come to where lanes meet: to which instruction.
+        """The blocks of machine code before which other groups may have gone on; and those before
+        which a group may wait at a reconvergence point, with that point's instruction.
 
-        Two sides between which lanes neither part nor wait are looked at in both orders, but for
-        the place of the waits at their end. Elsewhere each group begins when all is through; and
-        so does what comes behind a branch with one side at which not all is known of who waits
-        when: to wait earlier delays all that follows by no more. Some may end at once on a unit
-        that the branch has not waited for. Cost: the regions of such branches, once.
+        Two sides without divergence or waits inside are examined in both orders, except for the
+        place of the waits at their end. Elsewhere each group begins when everything has completed.
+        So do the instructions after a branch with one side for which the waiting groups are not
+        fully known: an earlier wait delays all later instructions by no more. Some groups may end
+        at once on a unit that the branch has not waited for. Cost: the regions of such branches,
+        once.
         """
         graph, through, waiting = self._graph, set[int](), dict[int, set[int]]()
         targets = graph.cfg.successors
@@ -322,7 +324,7 @@ class LaunchCosts(InstructionCosts):
         return self._kernel.instructions[self._graph.cfg.blocks[block].start]
 
     def _ends_at(self, meeting: int) -> bool:
-        """Whether a block begins with an end that is executed elsewhere than branches are."""
+        """Returns whether a block begins with an exit on another unit than branches."""
         rows = [self.machine.timings.get(own) for own in (OpClass.RETURN, OpClass.BRANCH)]
         units = {row.unit for row in rows if isinstance(row, OpTiming)}
         is_block = meeting != self._graph.cfg.exit and len(units) > 1
@@ -330,14 +332,14 @@ class LaunchCosts(InstructionCosts):
 
     @cached_property
     def _shares_apart(self) -> bool:
-        """Whether registers of the uniform datapath are written where lanes may be apart."""
+        """Whether registers of the uniform datapath are written where lanes may have diverged."""
         instructions = self._kernel.instructions
-        writing = [n for n, one in enumerate(instructions) if writes_uniform(one)]
+        writing = [n for n, i in enumerate(instructions) if writes_uniform(i)]
         if not writing:
             return False
         agreements = self._graph.agreements
         guards = {n: instructions[n].guard for n in writing}
-        by_lane = (one is not None and not one.register.startswith("UP") for one in guards.values())
+        by_lane = (g is not None and not g.register.startswith("UP") for g in guards.values())
         return any(by_lane) or any(map(agreements.part_at, writing))
 
     @cached_property
@@ -346,8 +348,8 @@ class LaunchCosts(InstructionCosts):
 
     @cached_property
     def _parting_for_long(self) -> tuple[str, ...]:
-        """The places of branches of PTX at which lanes may part and of which machine code may join
-        them later than where their ways meet; none where the machine says that it does not.
+        """The places of divergent branches of PTX whose lanes machine code may reconverge later
+        than their paths do; none where the machine file excludes this.
         """
         if self.machine.assumption(STACK).state is AssumptionState.BY_DEFINITION:
             return ()
@@ -361,64 +363,60 @@ class LaunchCosts(InstructionCosts):
             for block in branches
             if graph.agreements[block] is Agreement.NONE
         ]
-        places = (
-            one.span.shown_place if one.location is None else one.location.place for one in lasts
-        )
+        places = (i.span.shown_place if i.location is None else i.location.place for i in lasts)
         return tuple(dict.fromkeys(places))
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
-        """What bounds of programs with these costs rest on."""
-        found = [UNKNOWN_OPCODES] if self.charged_unknown else []
-        found += architecture_assumptions(self._kernel, self.machine)
+        """The assumptions of bounds of programs with these costs."""
+        assumptions = [UNKNOWN_OPCODES] if self.charged_unknown else []
+        assumptions += architecture_assumptions(self._kernel, self.machine)
         if self._kernel.code is not None:
-            found += code_assumptions(self.machine)
-            found += [UNIFORM_KEPT] if self._shares_apart else []
+            assumptions += code_assumptions(self.machine)
+            assumptions += [UNIFORM_KEPT] if self._shares_apart else []
         elif places := self._parting_for_long:
-            found.append(_met_where_not_nested(self.machine.assumption(STACK), places))
-        elected = {
-            name for one in self._kernel.instructions if is_election(one) for name in one.writes
-        }
+            assumptions.append(_met_where_not_nested(self.machine.assumption(STACK), places))
+        elected = {name for i in self._kernel.instructions if is_election(i) for name in i.writes}
         if elected and not elected.isdisjoint(self._graph.control_registers):
-            found.append(LOWEST_IS_ELECTED)
+            assumptions.append(LOWEST_IS_ELECTED)
         if self.counts:
-            # here: few kernels count at mbarriers
+            # Imported here because few kernels count at mbarriers.
             from ptxwcet.timing.counting import MBARRIERS_COUNT, REGISTERS_SUFFICE
 
-            found += [MBARRIERS_COUNT] if counts_at_mbarriers(self._kernel) else []
-            found += [REGISTERS_SUFFICE] if hands_registers_over(self._kernel) else []
+            assumptions += [MBARRIERS_COUNT] if counts_at_mbarriers(self._kernel) else []
+            assumptions += [REGISTERS_SUFFICE] if hands_registers_over(self._kernel) else []
         if self._launch.boxes:
             shown = [
                 f"{self._launch.name_of(at).removesuffix('+0')} {box}"
                 for at, box in self._launch.boxes.items()
             ]
             text = _MAPS.format(", ".join(shown))
-            found.append(_assumed("stated-tensor-maps", text, "--param or facts file"))
+            assumptions.append(_assumed("stated-tensor-maps", text, "--param or facts file"))
         if self.waits_for_launches:
-            found.append(self.machine.assumption(NO_OTHER_KERNELS))
+            assumptions.append(self.machine.assumption(NO_OTHER_KERNELS))
         if self.most_at_path is not None:
-            found.append(self.machine.assumption(PATH_KEEPS_UP))
+            assumptions.append(self.machine.assumption(PATH_KEEPS_UP))
         pointers = () if self._found is None else self._found.pointers
         if pointers:
             text = _ALIGNED.format(", ".join(map(self._launch.name_of, pointers)))
-            found.append(_assumed("aligned-pointers", text, "launch"))
+            assumptions.append(_assumed("aligned-pointers", text, "launch"))
         shown = [
             f"{self._launch.name_of(name)} of {self._launch.alignments[name]}"
             for name in (() if self._found is None else self._found.aligned)
         ]
         if shown:
             text = _STATED.format(", ".join(shown))
-            found.append(_assumed("stated-alignments", text, "--param or facts file"))
-        return tuple(found)
+            assumptions.append(_assumed("stated-alignments", text, "--param or facts file"))
+        return tuple(assumptions)
 
     @property
     def given(self) -> tuple[str, ...]:
-        """The aggregates whose bytes the launch says and on which the costs rest."""
+        """The aggregates whose bytes the launch gives and on which the costs depend."""
         return () if self._found is None else self._found.given
 
     @property
     def ranged(self) -> tuple[str, ...]:
-        """The parameters on whose ranges the costs rest."""
+        """The parameters on whose ranges the costs depend."""
         return () if self._found is None else self._found.ranged
 
 
@@ -444,17 +442,17 @@ def _assumed(key: str, text: str, source: str) -> Assumption:
 
 
 def kernel_accesses(kernel: Kernel, launch: Launch) -> KernelAccesses:
-    """The accesses of a kernel in a launch. Raises PtxwcetError (PW251)."""
+    """Returns the accesses of a kernel in a launch. Raises PtxwcetError (PW251)."""
     return analyse_accesses(graph_of(kernel, launch), launch)
 
 
 def graph_of(kernel: Kernel, launch: Launch) -> FlowGraph:
-    """The graph that a kernel is analysed on. Raises PtxwcetError (PW251)."""
+    """Returns the graph on which a kernel is analysed. Raises PtxwcetError (PW251)."""
     return flow_graph(followed(ControlFlow.of(kernel)), launch)
 
 
 def block_costs(kernel: Kernel, machine: Machine) -> dict[BlockId, int]:
-    """Cycles of each basic block alone: one warp on a clean machine, no branch taken.
+    """Returns the cycles of each basic block: one warp on a clean machine, no branch taken.
 
     Blocks with an instruction that the machine refuses are left out. Cost: linear in the kernel.
     """

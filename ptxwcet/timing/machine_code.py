@@ -1,8 +1,8 @@
-"""What an instruction of machine code costs: waiting is what its word says, not its registers.
+"""Computes the cost of an instruction of machine code, which waits as its control word states.
 
-It waits for the stall of what came before, and for the scoreboards in its mask. Both are pseudo
-registers of the warp program, so that everything behind it is as with PTX:
-docs/methods/machine-code.md has the model, and why the bounds hold in it.
+It does not wait for its registers, but for the stall of the instruction before, and for the
+scoreboards in its mask. Both are pseudo registers of the warp program, so that all later stages are
+as with PTX: docs/methods/machine-code.md has the model, and why the bounds hold in it.
 
 Codes: PW405 an instruction whose word gives no stall.
 """
@@ -23,11 +23,11 @@ from ptxwcet.support.records import dataclass
 from ptxwcet.warp.program import Scoreboard, TimedInstruction
 
 NEXT = "warp.next"
-"""The pseudo register that says when the warp may issue again."""
+"""The pseudo register whose ready time is the next issue of the warp."""
 
 _COPYING = ("LDGSTS", "cp.async")
 _COPIES = "copies"
-"""That of all copies to shared memory (LDGSTS): whoever waits for some waits for all."""
+"""The pseudo register of all copies to shared memory (LDGSTS): a wait for some waits for all."""
 
 _SCOREBOARDS = 6
 _ACCESSING = frozenset(
@@ -37,7 +37,7 @@ _ACCESSING = frozenset(
     }
 )
 _QUEUED = _ACCESSING | {OpClass.SHUFFLE, OpClass.FP16_SFU, OpClass.FP32_SFU, OpClass.BARRIER}
-"""The classes of what goes through a queue though its word may set no scoreboard."""
+"""The classes that pass through a queue though their word may set no scoreboard."""
 _BOARD = re.compile(r"(?:.*:)?SB(\d)")  # inlining puts the function before it
 _ALWAYS_TRUE = ("PT", "!PT")
 _HALVES = "mma.sync.aligned.m16n8k16.row.col"
@@ -70,18 +70,18 @@ PTX_FORMS = {
         for shape, turned in (("M88", ""), ("MT88", ".trans"))
     },
 }
-"""What ptxas makes one instruction of, by that instruction: machine files name it as PTX does."""
+"""The PTX instruction of an instruction of machine code: machine files use the names of PTX."""
 
 
 @dataclass(frozen=True, eq=False)
 class CodeTimes:
-    """The words of a kernel of machine code, calls replaced."""
+    """The control words of a kernel of machine code, calls replaced."""
 
     kernel: Kernel
 
     @cached_property
     def encoded(self) -> tuple[Encoded, ...]:
-        """That of each instruction."""
+        """The control word of each instruction."""
         code = self.kernel.code
         assert code is not None
         assert len(code.encoded) == len(self.kernel.instructions)
@@ -95,10 +95,10 @@ class CodeTimes:
 
     @cached_property
     def copying(self) -> frozenset[int]:
-        """The scoreboards that are held until copies have ended: those of LDGDEPBAR."""
+        """The scoreboards that are held until copies have ended (by LDGDEPBAR)."""
         pairs = zip(self.kernel.instructions, self.encoded, strict=True)
         return frozenset(
-            board for one, encoded in pairs if _name(one) == "LDGDEPBAR" for board in _held(encoded)
+            board for i, encoded in pairs if _name(i) == "LDGDEPBAR" for board in _held(encoded)
         )
 
     def timed(
@@ -109,15 +109,15 @@ class CodeTimes:
         *,
         held_cycles: int = 0,
     ) -> TimedInstruction:
-        """An instruction at the timing of its op class.
+        """Returns an instruction at the timing of its op class.
 
-        ``held_cycles`` is how much longer than its stall the warp waits after it.
+        ``held_cycles`` is the wait of the warp after it, in addition to its stall.
         """
         encoded, initiation = self.encoded[index], timing.initiation_cycles
         boards = {*encoded.waits, *_left(instruction)}
         waits = (*map(_pseudo, sorted(boards)), *((_COPIES,) if boards & self.copying else ()))
         held = tuple(map(_pseudo, _held(encoded)))
-        if instruction.op_class is OpClass.FENCE:  # its warp waits until it has ended
+        if instruction.op_class is OpClass.FENCE:  # The warp waits until the fence has ended.
             latency = max(timing.latency_cycles, encoded.stall - initiation)
             writes, bubble = (NEXT, *held), 0
         elif held or (instruction.op_class in _QUEUED and _name(instruction) != "ULDC"):
@@ -138,7 +138,7 @@ class CodeTimes:
         )
 
     def refusal(self, instruction: Instruction, index: int) -> Diagnostic | None:
-        """Why nothing is known of how long the warp waits after an instruction (PW405), if so.
+        """Returns the refusal (PW405) of an instruction whose wait afterwards is unknown, or None.
 
         ptxas gives ERRBAR no stall, which waits until the fence before it has ended.
         """
@@ -163,13 +163,13 @@ def _pseudo(board: int) -> str:
 
 
 def _held(encoded: Encoded) -> tuple[int, ...]:
-    """The scoreboards that it holds, until it has written at the latest."""
-    found = (encoded.on_write, encoded.on_read)
-    return tuple(sorted({board for board in found if board is not None}))
+    """Returns the scoreboards that an instruction holds, until its writes at the latest."""
+    boards = (encoded.on_write, encoded.on_read)
+    return tuple(sorted({board for board in boards if board is not None}))
 
 
 def _left(instruction: Instruction) -> Iterable[int]:
-    """The scoreboards that DEPBAR waits for, all of what holds them: some may still do so."""
+    """Returns the scoreboards that DEPBAR waits for, until no instruction holds them."""
     if instruction.op_class is not OpClass.ASYNC_WAIT:
         return ()
     match instruction.operands:
@@ -180,9 +180,9 @@ def _left(instruction: Instruction) -> Iterable[int]:
 
 
 def barrier_operands(instruction: Instruction) -> tuple[Operand, ...]:
-    """The number of a barrier, and its threads where it says so: what it reduces is left out."""
+    """Returns the number of a barrier and its thread count, without operands to reduce."""
     reduced = isinstance(instruction.operands[0], Pair)
-    return tuple(one for one in instruction.operands[reduced:] if not _is_predicate(one))
+    return tuple(leaf for leaf in instruction.operands[reduced:] if not _is_predicate(leaf))
 
 
 def _is_predicate(operand: Operand) -> bool:
@@ -195,22 +195,22 @@ def _is_predicate(operand: Operand) -> bool:
 
 
 def scoreboard_of(kernel: Kernel, scoreboard: Scoreboard) -> Scoreboard:
-    """The machine's; of machine code, which waits for what it reads alone, that of such waits."""
+    """Returns the machine's scoreboard; for machine code, which waits only for reads, RAW."""
     return scoreboard if kernel.code is None else Scoreboard.RAW
 
 
 def accesses_memory(instruction: Instruction) -> bool:
-    """Whether an instruction of machine code accesses memory, one way or another."""
+    """Returns whether an instruction of machine code accesses memory in any form."""
     return instruction.op_class in _ACCESSING and _name(instruction) not in ("LDGDEPBAR", "ULDC")
 
 
 def is_taken(instruction: Instruction) -> bool:
-    """Whether an instruction goes elsewhere whenever it is executed."""
+    """Returns whether an instruction jumps whenever it is executed."""
     return instruction.control is ControlEffect.INDIRECT_BRANCH
 
 
 def writes_uniform(instruction: Instruction) -> bool:
-    """Whether an instruction writes a register that all lanes of a warp share."""
+    """Returns whether an instruction writes a register that all lanes of a warp share."""
     return any(name.startswith(("UR", "UP")) for name in instruction.writes)
 
 
@@ -221,11 +221,11 @@ UNIFORM_KEPT = Assumption(
     AssumptionState.ASSUMED,
     "the compiler that wrote them",
 )
-"""What a kernel needs that writes such registers where lanes may be apart."""
+"""The assumption of a kernel that writes such registers where lanes may be apart."""
 
 
 def code_assumptions(machine: Machine) -> tuple[Assumption, ...]:
-    """What bounds of machine code rest on, in place of ``ptx-is-executed``."""
+    """Returns the assumptions of bounds of machine code, in place of ``ptx-is-executed``."""
     doubt = AssumptionState.BY_DEFINITION if machine.is_idealised else AssumptionState.DOUBTFUL
     return (
         Assumption(

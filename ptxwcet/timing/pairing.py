@@ -1,25 +1,25 @@
-"""Whether all classes of warps come in the same way to what the block decides while it runs.
+"""Checks that all classes of warps arrive equally at the decisions of the block.
 
-A branch whose operands no two warps see differently at their n-th visits of it is taken alike at
-each n-th visit, and a loop that such branches end is run equally often at each n-th entry. Where
-barriers depend on it, the choices of warps that were walked apart are paired by their order. That
-is right only if the n-th choice of one class is the n-th visit in each.
+A branch whose operands are the same for all warps at their n-th visits of it is decided alike at
+each n-th visit, and a loop that such branches end has the same trip count at each n-th entry. Where
+barriers depend on it, the choices of warps that were walked separately are paired by their order.
+That is correct only if the n-th choice of one class is the n-th visit in each class.
 
-It is, if all classes have one *skeleton*: the tree of a path with nothing left in it but visits of
-such branches, decided or open, entries and iterations of such loops, and what these lie in. Proof,
+This holds if all classes have the same *skeleton*: the tree of a path reduced to visits of such
+branches, decided or open, entries and iterations of such loops, and the nodes around these. Proof,
 along the tree in the order of execution: if all decisions so far were the same in two classes, both
 have visited each of these branches equally often, since every visit is in the skeleton; so the next
 open one is the same visit of the same branch for both, and is decided alike. A class that has ended
-meets no more of them: its skeleton may be the beginning of another one.
+visits no further branch: its skeleton may be a prefix of another one.
 
-Ways out of a loop are alternatives in the order in which the walk came to them, and ways of several
-passes that are equal are one. So the n-th way of one class is that of another one only if both
-leave at the same places, and in the same passes where several ways leave at one place: each way
-says so (``PathChoice.taken_in``). Paths that differ in this alone are not equal, so that one class
-of warps has one order.
+Exits of a loop are alternatives in the order of the walk, and equal exits of several passes are a
+single alternative. So the n-th exit of one class is the n-th of another only if both leave at the
+same places, and in the same passes where several exits leave at one place: each exit records this
+(``PathChoice.taken_in``). Paths that differ only in this are not equal, so that a class of warps
+has a single order.
 
-Products of warpgroups (docs/methods/warpgroups.md) are asked for more: that the warps of a
-warpgroup are of one class, and that nothing is open of where they come to a product.
+Products of warpgroups (docs/methods/warpgroups.md) have further requirements: the warps of a
+warpgroup are of one class, and it is certain where they arrive at a product.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _Skeleton = tuple[object, ...]
 
 
 def require_alike(paths: Sequence[Path], places: frozenset[int]) -> None:
-    """Raises PtxwcetError (PW502) if classes of warps come to ``places`` in different ways.
+    """Raises PtxwcetError (PW502) if classes of warps arrive at ``places`` differently.
 
     ``places`` are the blocks whose branches, or the loops around them, decide for the whole block
     which barriers it meets. Cost: linear in the paths.
@@ -124,13 +124,13 @@ def _place(node: PathNode, places: frozenset[int]) -> tuple[bool, tuple[object, 
 
 
 def _ends(alternatives: tuple[Path, ...], site: int | None) -> tuple[int, ...]:
-    """What else tells ways out of a loop from one another, and a way that is left from the other.
+    """Returns the ends that distinguish several exits of a loop, or the two sides of a branch.
 
-    It is the last block of each, which also tells how a loop that is decided ends. Both sides of a
-    branch are told apart by their order.
+    The end is the last block of each path, which also identifies how a loop with a known decision
+    ends. The two sides of a branch are distinguished by their order.
     """
     first = [way[0] if way else None for way in alternatives]
-    outcomes = {one.taken for one in first if isinstance(one, Visit) and one.block == site}
+    outcomes = {visit.taken for visit in first if isinstance(visit, Visit) and visit.block == site}
     if len(alternatives) == 2 and len(outcomes) == 2:
         return ()
     return tuple(next(reversed([*visited_blocks(way)]), -1) for way in alternatives)
@@ -143,27 +143,27 @@ def require_warpgroups(
     cfg: ControlFlowGraph,
     machine: Machine,
 ) -> None:
-    """Raises PtxwcetError (PW403) for products of which no bound is proved. ``paths``: of classes.
+    """Raises PtxwcetError (PW403) for products without a proved bound. ``paths``: of classes.
 
-    They are executed by whole warpgroups whose warps have one program, wherever the warps of the
-    block go the same way; each of the four warps has a sub-core with units of its own, and issues
-    nothing but products to the unit of these.
+    Products need whole warpgroups whose warps have one program, wherever all warps of the block
+    take the same path; each of the four warps has a sub-core with units of its own, and issues only
+    products to the unit of products.
     """
     groups = [
-        (one, found, path)
-        for one, path in zip(classes, paths, strict=True)
-        if (found := joining(one.program.body))
+        (group, products, path)
+        for group, path in zip(classes, paths, strict=True)
+        if (products := joining(group.program.body))
     ]
     if not groups:
         return
-    used = frozenset[str]().union(*(used_units(one.program.body) for one, _, _ in groups))
-    shared = [one.name for one in machine.units if one.name in used and one.count != WARPGROUP]
-    for one, found, path in groups:
-        origins = {product.origin for product in found}
+    used = frozenset[str]().union(*(used_units(group.program.body) for group, _, _ in groups))
+    shared = [unit.name for unit in machine.units if unit.name in used and unit.count != WARPGROUP]
+    for group, products, path in groups:
+        origins = {product.origin for product in products}
         places = frozenset(
             block.id for block in cfg.blocks if origins & {*range(block.start, block.end)}
         )
-        open_ = joining(_undecided(one.program.body))
+        open_ = joining(_undecided(group.program.body))
         reason = ""
         if any(has_named_join(each.program.body) for each in classes):
             reason = "warps of the block meet at barriers of a part of it, too"
@@ -171,20 +171,20 @@ def require_warpgroups(
             reason = f"machine {machine.name} has no four schedulers, one for each of its warps"
         elif shared:
             reason = f"the sub-cores of machine {machine.name} share units: {', '.join(shared)}"
-        elif not _is_whole(one.warps):
+        elif not _is_whole(group.warps):
             reason = "the four warps of a warpgroup do not all take the same path to it"
         elif open_:
             reason = "whether or how often warps come to it is not known"
         elif _may_have_ended(path, places):
             reason = "some warps may have ended before they come to it"
-        elif beside := _beside(one.program.body, found):
+        elif beside := _beside(group.program.body, products):
             reason = f"its warps use {beside} of their sub-cores otherwise, too"
         if reason:
-            raise PtxwcetError(unproved((open_ or found)[0], kernel, reason))
+            raise PtxwcetError(unproved((open_ or products)[0], kernel, reason))
 
 
 def _may_have_ended(nodes: Path, places: frozenset[int]) -> bool:
-    """Whether a warp may have ended before it comes to one of the blocks.
+    """Returns whether a warp may have ended before it arrives at one of the blocks.
 
     Cost: linear in the tree, times its depth.
     """
@@ -202,17 +202,17 @@ def _may_have_ended(nodes: Path, places: frozenset[int]) -> bool:
 
 
 def _beside(body: Sequence[Node], products: Sequence[TimedInstruction]) -> str:
-    """A unit of products that something else of a body is issued to, "" if none is.
+    """Returns a unit of products to which a body also issues other instructions, or "".
 
-    A warp may run ahead of its warpgroup, and what it issues stand before a product in its queue.
+    A warp may run ahead of its warpgroup, and its instructions may precede a product in the queue.
     """
-    own = {one.unit for one in products}
+    own = {p.unit for p in products}
     others = (found for node in entered(body) if (found := issued(node)) and not found.joins)
-    return next((one.unit for one in others if one.unit in own), "")
+    return next((u.unit for u in others if u.unit in own), "")
 
 
 def unproved(product: TimedInstruction, kernel: Kernel, reason: str) -> Diagnostic:
-    """The refusal of a product at which no bound is proved."""
+    """Returns the refusal of a product without a proved bound."""
     instruction = kernel.instructions[product.origin]
     return Diagnostic(
         "PW403",
@@ -223,11 +223,11 @@ def unproved(product: TimedInstruction, kernel: Kernel, reason: str) -> Diagnost
 
 
 def _is_whole(warps: Sequence[int]) -> bool:
-    return {one - one % WARPGROUP + n for one in warps for n in range(WARPGROUP)} <= {*warps}
+    return {w - w % WARPGROUP + n for w in warps for n in range(WARPGROUP)} <= {*warps}
 
 
 def _undecided(body: Sequence[Node]) -> tuple[Node, ...]:
-    """The parts of a body of which warps may execute different ones, or differently often."""
+    """Returns the parts of a body in which warps may differ, in path or in iteration count."""
     out: list[Node] = []
     for node in body:
         match node:

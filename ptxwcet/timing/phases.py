@@ -1,8 +1,8 @@
-"""Algorithm 1: the multi-phase profile of one warp in isolation ([J] 3.1; model, section 1).
+"""Algorithm 1: computes the phases of one warp in isolation ([J] 3.1; model, section 1).
 
-An execution phase is a maximal interval in which at least one initiation of the warp is under way,
-an idle phase is the rest, up to the end of the last latency. ``L`` is the length of the whole run,
-``E`` the sum of its execution phases.
+An execution phase is a maximal interval in which at least one initiation of the warp is in
+progress, an idle phase is the rest, up to the end of the last latency. ``L`` is the length of the
+whole run, ``E`` the sum of its execution phases.
 
 Example ([J] Fig. 2): i0 on A (2, 6); i1, i2 on B (3, 4); i3 on C (2, 4) reading i0's result gives
 exec [0, 7), idle [7, 8), exec [8, 10), idle [10, 14): E = 9, L = 14.
@@ -21,7 +21,7 @@ from ptxwcet.warp.program import Node, Scoreboard, is_single_path
 
 
 class PhaseKind(Enum):
-    """What a warp does in a phase."""
+    """The activity of a warp in a phase."""
 
     EXECUTION = "exec"
     IDLE = "idle"
@@ -29,7 +29,7 @@ class PhaseKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Phi: ``duration`` cycles from cycle ``start`` of the isolated run."""
+    """A phase Phi: ``duration`` cycles from cycle ``start`` of the isolated run."""
 
     kind: PhaseKind
     start: int
@@ -38,7 +38,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class PhaseRepeat:
-    """``phases`` (the first time) and ``count - 1`` copies, ``period_cycles`` apart."""
+    """A repetition of ``phases``: ``count`` times in all, ``period_cycles`` apart."""
 
     count: int
     period_cycles: int
@@ -49,11 +49,11 @@ class PhaseRepeat:
 class WarpProfile:
     """The isolated run of a warp.
 
-    ``isolated_cycles`` is L: exact for a single known path, else no path takes longer.
-    ``execution_cycles`` is E and ``phases`` the phases in order; both None without a single known
-    path (E is not monotone) or if the idle phases of a loop did not settle.
-    ``issue_end_cycles`` is the first cycle after the last issue and its bubble.
-    ``simulated_steps`` is the number of instructions executed one by one to find out.
+    ``isolated_cycles`` is L: exact for a single known path, otherwise no path takes longer.
+    ``execution_cycles`` is E and ``phases`` the phases in order; both are None without a single
+    known path (E is not monotone) or if the idle phases of a loop did not settle.
+    ``issue_end_cycles`` is the first cycle after the last issue and its bubble. ``simulated_steps``
+    is the number of instructions executed individually to compute it.
     """
 
     isolated_cycles: int
@@ -70,12 +70,12 @@ def profile_warp(
     *,
     program: CompiledProgram | None = None,
 ) -> WarpProfile:
-    """The profile of a body from a clean machine; barriers count as ordinary instructions.
+    """Returns the profile of a body from a clean machine; barriers count as ordinary instructions.
 
-    With ``prices`` the two lengths are maxima of a way's length less what its tallies cost; the
-    limits of tallies do not count here (:mod:`ptxwcet.timing.demand`). ``program`` is what all that
-    compiles to, if it is there. Raises PW404 if a loop does not settle within the work limit. Cost:
-    a few executions of each loop body a loop entry, whatever the trip counts.
+    With ``prices`` the two lengths are maxima of a path's length less the cost of its tallies; the
+    limits of tallies do not count here (:mod:`ptxwcet.timing.demand`). ``program`` is the compiled
+    form of these arguments, if it is available. Raises PW404 if a loop does not settle within the
+    work limit. Cost: a few executions of each loop body per loop entry, whatever the trip counts.
     """
     if program is None:
         program = compile_body(body, scoreboard, prices)
@@ -104,7 +104,7 @@ def _phases(state: WarpState) -> tuple[Phase | PhaseRepeat, ...]:
 def _alternate(
     idles: Iterable[Idle | IdleRepeat], end: int, offset: int
 ) -> tuple[list[Phase | PhaseRepeat], int]:
-    """Execution phases between idle intervals, all ``offset`` later; the last one's end."""
+    """Returns execution phases between idle intervals, ``offset`` later, and the last end."""
     out: list[Phase | PhaseRepeat] = []
     for item in idles:
         match item:

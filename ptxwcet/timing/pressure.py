@@ -1,20 +1,21 @@
-"""What an iteration of a loop asks of each unit, and the chain of results that it waits for.
+"""Computes the demand of a loop iteration on each unit, and its chain of results.
 
-Three figures of one warp and one iteration, as in OSACA's two columns (throughput and loop-carried
-dependency), and none a bound of a launch:
+There are three figures of one warp and one iteration, as in OSACA's two columns (throughput and
+loop-carried dependency), and none of them bounds a launch:
 
-* *ports*: the cycles that its instructions take the issue port (one, and the bubble behind a taken
-  branch), initiate at each unit, and are served behind it. With many warps the busiest decides.
+* *ports*: the cycles for which its instructions occupy the issue port (one, and the bubble after a
+  taken branch), initiate at each unit, and are served after it. With many warps the busiest port
+  decides.
 * *chain*: the longest circle of results through the iterations: from an instruction to one that
   waits for its register, and so on to the first one, some iterations later; the sum of initiations
-  and latencies on it, an iteration. It is what no unit and no order of issues could make faster.
-* *alone*: what an iteration takes one warp that runs alone, in the long run. It issues in order,
-  so that it waits for results on no chain, too, and it is no less than ports and chain.
+  and latencies on it, per iteration. No unit and no order of issues could make it faster.
+* *alone*: the time of an iteration of one warp in isolation, in the long run. It issues in order,
+  so that it also waits for results on no chain, and it is no less than ports and chain.
 
 An iteration maps the first cycle of an issue, the cycles in which registers are ready and those in
-which units are free to the same ones after it, by maxima and additions of constants alone. So in
+which units are free to the same ones after it, by maxima and additions of constants only. So in
 the long run an iteration takes the largest mean weight of a circle in the graph of that map (the
-eigenvalue of its matrix in the algebra of max and plus; Karp's formula). Circles of results alone
+eigenvalue of its matrix in the algebra of max and plus; Karp's formula). Circles of results only
 are some of them, and so are those at one unit, and at the issue port.
 """
 
@@ -42,15 +43,15 @@ from ptxwcet.warp.program import (
 from ptxwcet.warp.structure import bodies, issued
 
 _MOST_INSTRUCTIONS = 4_000
-"""Of an iteration, loops inside unrolled, for which chains are looked for."""
+"""The most instructions of an iteration for which chains are computed, with loops unrolled."""
 _MOST_CARRIED = 400
-"""Registers that an iteration leaves to the next one."""
+"""The most registers that an iteration leaves to the next one."""
 _NONE = -(1 << 60)  # no path leads there
 
 
 @dataclass(frozen=True, slots=True)
 class Circle:
-    """``cycles`` in ``iterations`` iterations, on a circle through the instructions ``origins``."""
+    """A circle through the instructions ``origins``: ``cycles`` in ``iterations`` iterations."""
 
     cycles: int = 0
     iterations: int = 1
@@ -58,15 +59,15 @@ class Circle:
 
     @property
     def each(self) -> Fraction:
-        """Cycles an iteration."""
+        """The cycles per iteration."""
         return Fraction(self.cycles, self.iterations)
 
 
 @dataclass(frozen=True, slots=True)
 class PortUse:
-    """What an iteration asks of a port: ``total``, and ``by_instruction`` all its executions.
+    """The demand of an iteration on a port: ``total``, and ``by_instruction`` its parts.
 
-    Of iterations that differ each is the most of any.
+    If iterations differ, each figure is the most of any iteration.
     """
 
     by_instruction: Mapping[int, int]
@@ -75,8 +76,8 @@ class PortUse:
 
 @dataclass(frozen=True, slots=True)
 class Pressure:
-    """What one iteration asks for: ``issue`` cycles, those at ``units`` by name and at the memory
-    ``path``, ``sectors`` that the memory serves.
+    """The demand of one iteration: ``issue`` cycles, those at ``units`` by name and at the memory
+    ``path``, and ``sectors`` that the memory serves.
 
     ``chain`` and ``alone`` are None where iterations differ or are too long.
     """
@@ -90,7 +91,7 @@ class Pressure:
 
 
 def pressure_of(body: Sequence[Node], scoreboard: Scoreboard) -> Pressure:
-    """The figures of one iteration. Barriers count as ordinary instructions.
+    """Returns the figures of one iteration. Barriers count as ordinary instructions.
 
     Cost: a pass for each carried register and unit, and the cube of their number.
     """
@@ -100,21 +101,21 @@ def pressure_of(body: Sequence[Node], scoreboard: Scoreboard) -> Pressure:
         return PortUse(shares, most_cycles(body, weight))
 
     def at(unit: str) -> PortUse:
-        return most(lambda one: one.initiation_cycles if one.unit == unit else 0)
+        return most(lambda i: i.initiation_cycles if i.unit == unit else 0)
 
     steps = _steps(body)
     return Pressure(
-        most(lambda one: 1 + one.bubble_cycles),
+        most(lambda i: 1 + i.bubble_cycles),
         {unit: at(unit) for unit in sorted(used_units(body))},
-        most(lambda one: one.path_cycles),
-        most(lambda one: one.sectors),
+        most(lambda i: i.path_cycles),
+        most(lambda i: i.sectors),
         None if steps is None else _heaviest_circle(_Map(steps, scoreboard, alone=False)),
         None if steps is None else _heaviest_circle(_Map(steps, scoreboard, alone=True)),
     )
 
 
 def _shares(body: Sequence[Node], weight: Callable[[TimedInstruction], int]) -> Counter[int]:
-    """The most that the executions of each instruction may weigh on a way through a body."""
+    """Returns the most that all executions of each instruction may weigh on a path."""
     shares: Counter[int] = Counter()
     for node in body:
         own = issued(node)
@@ -130,12 +131,12 @@ def _shares(body: Sequence[Node], weight: Callable[[TimedInstruction], int]) -> 
 
 
 def _steps(body: Sequence[Node]) -> tuple[TimedInstruction, ...] | None:
-    """The instructions of an iteration one by one, if it is always the same and short enough."""
+    """Returns the instructions of an iteration, if it is always the same and short enough."""
     nodes = tuple(body)
     if not is_single_path(nodes) or issue_count(nodes) > _MOST_INSTRUCTIONS:
         return None
-    found = (issued(node) for node in unroll(nodes))
-    return tuple(own for own in found if own is not None)
+    instructions = (issued(node) for node in unroll(nodes))
+    return tuple(own for own in instructions if own is not None)
 
 
 _Trail = tuple["_Trail", int] | None
@@ -143,7 +144,7 @@ _Trail = tuple["_Trail", int] | None
 
 
 class _Map:
-    """An iteration as a map of times: of registers that it leaves, and ``alone`` of units and t."""
+    """An iteration as a map of times: of registers, and if ``alone`` of units and t."""
 
     def __init__(
         self, steps: Sequence[TimedInstruction], scoreboard: Scoreboard, *, alone: bool
@@ -154,21 +155,21 @@ class _Map:
         carried = dict.fromkeys(name for name in self._awaited_first() if name in written)
         units = dict.fromkeys(step.unit for step in steps) if alone else {}
         issue = [("issue", "")] if alone else []
-        self.places = [*issue, *(("unit", one) for one in units), *(("ready", r) for r in carried)]
+        self.places = [*issue, *(("unit", u) for u in units), *(("ready", r) for r in carried)]
 
     def _waits(self, step: TimedInstruction) -> tuple[str, ...]:
         return (*step.reads, *step.writes) if self._waits_for_writes else step.reads
 
     def _awaited_first(self) -> Iterator[str]:
-        """Registers whose time before the iteration may count in it."""
-        known: set[str] = set()
+        """Yields the registers whose time before the iteration may count in it."""
+        written: set[str] = set()
         for step in self._steps:
             kept = step.writes if step.conditional else ()
-            yield from (name for name in (*self._waits(step), *kept) if name not in known)
-            known.update(() if step.conditional else step.writes)
+            yield from (name for name in (*self._waits(step), *kept) if name not in written)
+            written.update(() if step.conditional else step.writes)
 
     def from_place(self, place: tuple[str, str]) -> dict[tuple[str, str], tuple[int, _Trail]]:
-        """The longest paths from a place before the iteration to each after it."""
+        """Returns the longest paths from a place before the iteration to each after it."""
         times: dict[tuple[str, str], tuple[int, _Trail]] = {place: (0, None)}
         nowhere: tuple[int, _Trail] = (_NONE, None)
         for step in self._steps:
@@ -196,21 +197,21 @@ def _later(reached: tuple[int, _Trail], cycles: int, origin: int) -> tuple[int, 
 
 
 def _heaviest_circle(links: _Map) -> Circle | None:
-    """The circle of the largest mean weight. Karp (1978); cost: the cube of the places."""
+    """Returns the circle of the largest mean weight. Karp (1978); cost: the cube of the places."""
     places = links.places
     if len(places) > _MOST_CARRIED:
         return None
     reached = [links.from_place(place) for place in places]
-    # edges that lead to each place: from where, how long, through what
+    # the edges to each place: origin, length, instructions
     into = [
-        [(k, *found[place]) for k, found in enumerate(reached) if _is_there(found, place)]
+        [(k, *times[place]) for k, times in enumerate(reached) if _is_there(times, place)]
         for place in places
     ]
     longest = [[0] * len(places)]
     before: list[list[int]] = []
     for _ in places:
-        row = longest[-1]
-        best = [max(((row[k] + t, k) for k, t, _ in edges), default=(_NONE, -1)) for edges in into]
+        last = longest[-1]
+        best = [max(((last[k] + t, k) for k, t, _ in edges), default=(_NONE, -1)) for edges in into]
         longest.append([time if time >= 0 else _NONE for time, _ in best])
         before.append([k for _, k in best])
     ends = [v for v in range(len(places)) if longest[-1][v] >= 0]
@@ -218,15 +219,15 @@ def _heaviest_circle(links: _Map) -> Circle | None:
         return Circle()
 
     def mean(v: int) -> Fraction:
-        rows = [(n, row[v]) for n, row in enumerate(longest[:-1]) if row[v] >= 0]
+        rows = [(n, last[v]) for n, last in enumerate(longest[:-1]) if last[v] >= 0]
         return min(Fraction(longest[-1][v] - time, len(places) - n) for n, time in rows)
 
     end = max(ends, key=mean)
     walk = [end]
-    for row in reversed(before):
-        walk.append(row[walk[-1]])
+    for last in reversed(before):
+        walk.append(last[walk[-1]])
     circles = (_circle(nodes, into) for nodes in _circles_of(walk))
-    return max(circles, key=lambda one: one.each)
+    return max(circles, key=lambda circle: circle.each)
 
 
 def _is_there(found: Mapping[tuple[str, str], tuple[int, _Trail]], place: tuple[str, str]) -> bool:
@@ -234,7 +235,7 @@ def _is_there(found: Mapping[tuple[str, str], tuple[int, _Trail]], place: tuple[
 
 
 def _circles_of(walk: Sequence[int]) -> Iterator[list[int]]:
-    """The circles that a walk consists of, each place of one once."""
+    """Yields the circles that a walk consists of, each place of a circle once."""
     path: list[int] = []
     for node in walk:
         if node in path:
@@ -244,7 +245,7 @@ def _circles_of(walk: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _circle(nodes: Sequence[int], into: Sequence[Sequence[tuple[int, int, _Trail]]]) -> Circle:
-    """The circle through places that follow each other backwards."""
+    """Returns the circle through places that follow each other backwards."""
     cycles, origins = 0, dict[int, None]()
     for node, source in zip(nodes, (*nodes[1:], nodes[0]), strict=True):
         time, trail = next((t, trail) for k, t, trail in into[node] if k == source)

@@ -1,4 +1,4 @@
-"""From paths to the waist: a kernel's extracted paths as warp programs on a machine.
+"""Translates paths to the shared IR: a kernel's extracted paths become warp programs on a machine.
 
 Before: blocks visited, loops counted, no machine. After: timed instructions, barriers, repeats.
 
@@ -70,8 +70,8 @@ from ptxwcet.warp.segments import (
 )
 from ptxwcet.warp.structure import Body, entered
 
-# Shares into which the iterations around a growing loop are cut: the bound's excess is about one
-# part in so many, the warp program grows by as much.
+# The shares into which the iterations around a growing loop are cut: the excess of the bound is
+# about one part in this many, and the warp program grows by as much.
 _SHARES = 32
 
 
@@ -85,18 +85,18 @@ def build_workload(
     parameter: int | None = None,
     totals: Iterable[PlacedTotal] = (),
 ) -> BlockWorkload:
-    """The workload of a block whose warps execute ``paths``. Cost: linear in the path trees.
+    """Returns the workload of a block whose warps execute ``paths``. Cost: linear in the trees.
 
-    ``totals`` become tallies wherever a way through the program that is no slower than a run passes
-    them no more often than the run does (docs/methods/limited-totals.md).
+    ``totals`` become tallies wherever a path through the program that is not faster than a run
+    passes them no more often than the run does (docs/methods/limited-totals.md).
 
-    ``parameter`` is the value of the one symbol that counts depend on, if they do: a number or an
+    ``parameter`` is the value of the one symbol on which counts depend, if any: a number or an
     :class:`~ptxwcet.support.affine.Affine`. Raises PtxwcetError with all instructions on the paths
-    that the machine refuses, with a product of a warpgroup of which no bound is proved (PW403), or
-    with the first wait for registers that can never be had (PW504).
+    that the machine refuses, with a product of a warpgroup without a proved bound (PW403), or with
+    the first wait for registers that never become free (PW504).
     """
     if hands_registers_over(kernel):
-        # here: few kernels do
+        # Imported here because few kernels hand registers over.
         from ptxwcet.timing.counting import require_registers
 
         require_registers(paths, kernel)
@@ -132,30 +132,30 @@ def _joined(
     kernel: Kernel,
     counting: Sequence[Barrier | PartialBarrier],
 ) -> list[tuple[Node, ...]]:
-    """The programs of warps that meet at barriers for a number of warps.
+    """Returns the programs of warps that synchronise at barriers for a number of warps.
 
-    A barrier for as many threads as the block has is one of these, too, if some warps only arrive
-    there. Raises PW504 where lanes of some warp may end before it arrives: what takes no less time
-    then is no longer who arrives.
+    A barrier for as many threads as the block has is also of this kind, if some warps only arrive
+    there. Raises PW504 where lanes of some warp may end before it arrives: the program that takes
+    no less time then no longer shows which warps arrive.
     """
-    joins = [one for one in counting if isinstance(one, PartialBarrier)]
+    joins = [p for p in counting if isinstance(p, PartialBarrier)]
     for path in paths:
         for node in nodes_in(path.nodes):
             if _may_end(node) or (joins and isinstance(node, _MAY_NOT_ARRIVE)):
-                where = kernel.instructions[min(one.instruction.origin for one in counting)]
+                where = kernel.instructions[min(b.instruction.origin for b in counting)]
                 raise PtxwcetError(_may_not_arrive(where))
     warps = sum(len(path.warps) for path in paths)
-    names = {one.name for one in joins if one.warps == warps}
+    names = {p.name for p in joins if p.warps == warps}
     return [as_joins(body, warps, names) for body in bodies] if names else list(bodies)
 
 
 def _counting_warps(bodies: Sequence[Body]) -> list[Barrier | PartialBarrier]:
-    """The barriers that are for a number of warps: of a part of the block, or of all."""
+    """Returns the barriers that count warps: a part of the block, or all of it."""
     return [
-        one
+        node
         for body in bodies
-        for one in entered(body)
-        if isinstance(one, PartialBarrier) or (isinstance(one, Barrier) and one.counts)
+        for node in entered(body)
+        if isinstance(node, PartialBarrier) or (isinstance(node, Barrier) and node.counts)
     ]
 
 
@@ -183,24 +183,24 @@ class _Builder:
         self._parameter = parameter
         self._visits: dict[Visit, tuple[Node, ...]] = {}
         self._tallies: dict[tuple[int, bool], tuple[Tally, ...]] = {}
-        self._tallied = False  # whether what is executed here is executed in the run, as often
-        self._untallied = 0  # parts around that stand for less than they are
-        self._begun: dict[str, int] = {}  # the loops of which it is open whether they begin
+        self._tallied = False  # whether the code here is executed in the run, equally often
+        self._untallied = 0  # enclosing parts that over-approximate
+        self._begun: dict[str, int] = {}  # the loops for which it is open whether they begin
         self._waiting: set[tuple[str, int]] = set()  # places that have barriers at some visit
-        self._shown: frozenset[tuple[str, int]] = frozenset()  # and are there at each
+        self._shown: frozenset[tuple[str, int]] = frozenset()  # and are shown at each visit
 
     def limit(self, totals: Iterable[PlacedTotal]) -> None:
-        """From now on the visits of ``totals`` are tallied."""
+        """Tallies the visits of ``totals`` from now on."""
         for total in totals:
             tally = Tally(total.what, total.most)
             for outcome in total.visits:
                 self._tallies[outcome] = (*self._tallies.get(outcome, ()), tally)
 
     def programs(self, paths: Sequence[Path]) -> list[tuple[Node, ...]]:
-        """The whole program of each class of warps.
+        """Returns the whole program of each class of warps.
 
-        The n-th choice that the block makes at a place is the same for all warps. So a choice
-        that has barriers at one visit is shown at each, and in each class: they are paired by their
+        The n-th choice of the block at a place is the same for all warps. So a choice that has
+        barriers at one visit is shown at each visit, and in each class: choices are paired by their
         order.
         """
         while True:
@@ -214,9 +214,9 @@ class _Builder:
             self._shown = frozenset(self._waiting)
 
     def _before_barriers(self, body: tuple[Node, ...], nodes: Path) -> tuple[Node, ...]:
-        """The program, at whose barriers lanes may execute their end that have left before.
+        """Returns the program with the ends of lanes that left early before each of its barriers.
 
-        As often as they may have at all: which barrier comes next is not looked at.
+        Each end occurs as often as it may in total: the next barrier is not determined.
         """
         late: list[Node] = []
         for visits, most in early_ends(nodes).items():
@@ -225,28 +225,28 @@ class _Builder:
         return with_before_barriers(body, tuple(late)) if late else body
 
     def _is_shown(self, kind: str, site: int, inside: tuple[Node, ...]) -> bool:
-        """Whether what the block chooses at a place is a choice of barriers, here or elsewhere."""
+        """Returns whether a choice of the block is a choice of barriers, here or elsewhere."""
         if has_barrier(inside):
             self._waiting.add((kind, site))
             return True
         return (kind, site) in self._shown
 
     def _part(self, nodes: Path, *, tallied: bool) -> tuple[Node, ...]:
-        """The nodes, tallied or not: only if whoever executes them executes them to their end."""
+        """Returns the nodes, tallied only if every warp that begins them completes them."""
         before, self._tallied = self._tallied, tallied and not self._untallied
         out = self.body(nodes)
         self._tallied = before
         return out
 
     def _not_as_it_is(self, nodes: Path) -> tuple[Node, ...]:
-        """The nodes, of which a run may execute a part only: without tallies."""
+        """Returns the nodes without tallies: a run may execute a part of them only."""
         self._untallied += 1
         out = self._part(nodes, tallied=False)
         self._untallied -= 1
         return out
 
     def body(self, nodes: Path, first: int = 0, last: int = 0) -> tuple[Node, ...]:
-        """The nodes as timed nodes, for iterations ``first`` to ``last`` of the repeat around."""
+        """Returns the timed nodes for iterations ``first`` to ``last`` of the repeat around."""
         out: list[Node] = []
         for node in nodes:
             match node:
@@ -281,7 +281,7 @@ class _Builder:
                     part = inside[0] if least else (Choice(inside),)
                     out.append(Repeat(most, part, least))
                 case PathGone():
-                    pass  # the program goes on, which takes no less
+                    pass  # the program continues, which takes no less time
                 case PathEnd():
                     out += self._may_end(node)
                 case PathFork():
@@ -289,7 +289,7 @@ class _Builder:
         return tuple(out)
 
     def _number(self, count: AffineCount) -> int:
-        """The count at the value of the parameter."""
+        """Returns the count at the value of the parameter."""
         number = count.base
         for _symbol, slope in count.slopes:
             assert self._parameter is not None, "an open count left path extraction"
@@ -297,7 +297,7 @@ class _Builder:
         return number
 
     def _repeat(self, node: PathRepeat) -> Node:
-        """Iterations of one kind."""
+        """Returns a repeat of iterations of one kind."""
         most, least = self._number(node.count), self._number(node.least)
         inside = self.body(node.body) if least else self._optional_body(node.body)
         if node.count == node.least:
@@ -307,10 +307,10 @@ class _Builder:
     def _repeated(
         self, most: int, least: int, inside: tuple[Node, ...], why: Together | None
     ) -> Node:
-        """``least`` to ``most`` iterations; with barriers all warps must execute as many.
+        """Returns ``least`` to ``most`` iterations; with barriers all warps must execute as many.
 
-        Whether one with barriers begins at all is then for the block to choose. Raises PW501 if
-        nothing says that warps agree.
+        The block then chooses whether a loop with barriers begins at all. Raises PW501 if nothing
+        proves that warps agree.
         """
         if most == least:
             return Repeat(most, inside, least)
@@ -326,11 +326,11 @@ class _Builder:
         return BlockChoice(-1 - number, ((), (repeat,)))
 
     def _optional_body(self, nodes: Path) -> tuple[Node, ...]:
-        """What may be executed or not: tallied where it has no end in it, even if one is around."""
+        """Returns nodes that may be skipped: tallied if they contain no end."""
         return self._part(nodes, tallied=not may_end(nodes))
 
     def _side(self, nodes: Path) -> tuple[Node, ...]:
-        """A side of a fork. With tallies it may also not be executed: they are not paid then."""
+        """Returns a side of a fork. With tallies it may also be skipped: they are not paid then."""
         side = conditional(self._optional_body(nodes))
         if not find_limits(side):
             return side
@@ -341,18 +341,18 @@ class _Builder:
         )
 
     def _tallied_at(self, *visits: Visit) -> tuple[Tally, ...]:
-        """The tallies that each of these visits passes."""
+        """Returns the tallies that each of these visits passes."""
         if not self._tallied:
             return ()
-        first, *others = [self._tallies.get((one.block, one.taken), ()) for one in visits]
+        first, *others = [self._tallies.get((visit.block, visit.taken), ()) for visit in visits]
         return tuple(tally for tally in first if all(tally in other for other in others))
 
     def _may_end(self, node: PathEnd) -> list[Node]:
-        """A visit after which the warp may end, and a rest that it executes if it does not.
+        """Returns a visit after which the warp may end, and the rest that it executes otherwise.
 
-        Ending here takes no longer than going on: what follows ends with the same instructions,
-        which wait for nothing. Only the branch, taken or not, is open. The other warps, which wait
-        at barriers, lose nothing either if what comes in place of the end takes no less.
+        To end here takes no longer than to go on: the rest ends with the same instructions, which
+        wait for nothing. Only the branch, taken or not, is open. The other warps, which wait at
+        barriers, lose nothing either if the program in place of the end takes no less time.
         """
         leave, stay = self._visit(node.leave), self._visit(node.stay)
         ending = (
@@ -368,16 +368,16 @@ class _Builder:
         return [*stay[:-1], Choice((stay[-1:], (*leave[-1:], *ending)))]
 
     def _outlasts_barrier(self, block: int) -> bool:
-        """Whether warps may wait longer for one that ends in a block than for it at a barrier."""
+        """Returns whether others may wait longer for the end of a warp than for a barrier."""
         index = self._cfg.blocks[block].end - 1
         return self._costs.outlasts_barrier(index, self._kernel.instructions[index])
 
     def _fork(self, fork: PathFork) -> list[Node]:
-        """Both sides of an undecided branch, which take no less than one of them.
+        """Returns both sides of an undecided branch, which take no less time than one of them.
 
         Writes in them count as conditional: a side that is not executed leaves a register ready as
         late as it was (docs/methods/path-extraction.md). The lanes of a side without a barrier have
-        exited when those of the other one are through their first barrier.
+        exited when the lanes of the other one are through their first barrier.
         """
         out = list(self._visit(Visit(fork.block, fork.jumps)))
         out += self._tallied_at(*fork.visits)
@@ -387,11 +387,11 @@ class _Builder:
         before, after = split_at_barrier(other_side)
         out.append(Unordered(side, before) if side and before else Choice((side or before, ())))
         if side and after and not isinstance(after[0], Barrier):
-            after = with_late_side(after, side)  # which barrier comes first is not decided
+            after = with_late_side(after, side)  # the first barrier is not decided
         return [*out, *after]
 
     def _shares(self, count: AffineCount, least: AffineCount, body: Path) -> list[Node]:
-        """A repeat around growing loops, cut into shares of its iterations."""
+        """Returns a repeat around growing loops, cut into shares of its iterations."""
         iterations = self._number(count)
         shares = min(_SHARES, iterations)
         edges = [iterations * share // shares for share in range(shares + 1)]
@@ -402,11 +402,11 @@ class _Builder:
         ]
 
     def _visit(self, visit: Visit) -> tuple[Node, ...]:
-        found = self._visits.get(visit)
-        if found is None:
+        nodes = self._visits.get(visit)
+        if nodes is None:
             own = timed_visit(visit, self._kernel, self._cfg, self._costs)
-            found = self._visits[visit] = (*self._costs.before(BlockId(visit.block)), *own)
-        return found
+            nodes = self._visits[visit] = (*self._costs.before(BlockId(visit.block)), *own)
+        return nodes
 
 
 def _not_together() -> Diagnostic:
@@ -422,14 +422,14 @@ def _not_together() -> Diagnostic:
 def timed_visit(
     visit: Visit, kernel: Kernel, cfg: ControlFlowGraph, costs: InstructionCosts
 ) -> tuple[TimedInstruction | Barrier | PartialBarrier, ...]:
-    """What one execution of a basic block issues. Cost: linear in the block."""
+    """Returns the nodes that one execution of a basic block issues. Cost: linear in the block."""
     block = cfg.blocks[visit.block]
     nodes: list[TimedInstruction | Barrier | PartialBarrier] = []
-    counted = {one.index: one for one in visit.counted}
+    counted = {use.index: use for use in visit.counted}
     for index in range(block.start, block.end):
         taken = visit.taken and index == block.end - 1
-        if (one := counted.get(index)) is not None:
-            cost = _cost_of_counting(one, kernel, cfg, costs)
+        if (use := counted.get(index)) is not None:
+            cost = _cost_of_counting(use, kernel, cfg, costs)
             nodes += costs.counted(index, kernel.instructions[index], cost)
             continue
         nodes += costs.nodes(index, kernel.instructions[index], taken=taken)
@@ -439,8 +439,8 @@ def timed_visit(
 def _cost_of_counting(
     counted: Counted, kernel: Kernel, cfg: ControlFlowGraph, costs: InstructionCosts
 ) -> Cost:
-    """The cost of what counts at an mbarrier; of a wait with what is issued before the next one."""
-    # here: few kernels count at mbarriers
+    """Returns the cost of an operation on an mbarrier; a wait includes its polling loop."""
+    # Imported here because few kernels count at mbarriers.
     from ptxwcet.flow.graph.polling import failing_round
     from ptxwcet.timing.counting import Counting, cost_of_counting
 
@@ -449,14 +449,14 @@ def _cost_of_counting(
         for at, taken in failing_round(kernel, cfg, counted.index) or ():
             issued = costs.nodes(at, kernel.instructions[at], taken=taken)
             again += (node for node in issued if isinstance(node, TimedInstruction))
-    what = Counting(counted.place, counted.lanes, counted.number, tuple(again), counted.rows)
-    return cost_of_counting(instruction, costs.machine, what, counted.index)
+    counting = Counting(counted.place, counted.lanes, counted.number, tuple(again), counted.rows)
+    return cost_of_counting(instruction, costs.machine, counting, counted.index)
 
 
 def _without_shared_start(
     sides: tuple[tuple[Node, ...], ...],
 ) -> tuple[tuple[Node, ...], tuple[tuple[Node, ...], ...]]:
-    """What all sides begin with (the block of the branch, with its barriers), and their rests."""
+    """Returns the common start of all sides (with its barriers), and their rests."""
     length = 0
     for nodes in zip(*sides, strict=False):
         if any(node != nodes[0] for node in nodes):

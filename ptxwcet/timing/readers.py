@@ -1,11 +1,11 @@
-"""Which readers the results of a kernel's instructions have, and what latency they get for it.
+"""Determines the consumers of a kernel's results, and the latencies that result from them.
 
-On silicon a result may be ready for one reader before another: a predicate for an operand before
-the guard of a branch. An instruction has one latency all the same, the largest that any reader of
-its registers needs, wherever in the kernel that is and whatever ways lead there: then nobody waits
-less than on silicon (docs/machine-files.md). A later write of a register counts as a reader of the
-kind of the writer's operands. What is not known to read in a certain way, and a register that
-nobody reads, gets the largest latency of the row.
+On silicon a result may be ready for one consumer before another: a predicate for an operand before
+the guard of a branch. Here an instruction nevertheless has a single latency, the largest that any
+reader of its registers needs, wherever in the kernel that is and whatever paths lead there: then no
+reader waits less than on silicon (docs/machine-files.md). A later write of a register counts as a
+reader of the kind of the writer's operands. An instruction whose kind of reading is unknown, and a
+register without readers, get the largest latency of the row.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ _SIMPLE = {
     OpClass.MOVE: frozenset({"mov", "selp"}),
     OpClass.COMPARE: frozenset({"setp", "set"}),
 }
-"""The other instructions of the class convert or test, by more than one of silicon's."""
+"""The simple instructions of a class; others convert or test, in several steps."""
 _ELSEWHERE = frozenset({"f64", "f16", "f16x2", "bf16", "bf16x2"})
-"""Types that other units take, whatever the class of the instruction."""
+"""The types that other units execute, whatever the class of the instruction."""
 
 ReadersOf = Mapping[str, frozenset[Reader | None]]
-"""Register -> how it is read or written again; None stands for every other way."""
+"""Register -> how it is read or written again; None represents every other kind."""
 
 NO_READERS: ReadersOf = {}
-"""Nothing is known of any register: each result gets the largest latency."""
+"""No information on any register: each result gets the largest latency."""
 
 
 def kernel_readers(kernel: Kernel) -> ReadersOf:
-    """The readers of each register that an operand or a guard of a kernel reads. Cost: linear.
+    """Returns the readers of each register that an operand or a guard reads. Cost: linear.
 
-    What no operand names, the carry flag, is left out like what nobody reads.
+    The carry flag, which no operand names, is left out, as are registers without readers.
     """
     read: dict[str, set[Reader | None]] = {}
     written: dict[str, set[Reader | None]] = {}
@@ -65,7 +65,7 @@ def kernel_readers(kernel: Kernel) -> ReadersOf:
 
 
 def _operand_kind(instruction: Instruction) -> Reader | None:
-    """How an instruction reads its operands, the guard aside."""
+    """Returns how an instruction reads its operands, the guard aside."""
     op_class, opcode = instruction.op_class, instruction.opcode
     if op_class is None or opcode is None:
         return None
@@ -78,20 +78,20 @@ def _operand_kind(instruction: Instruction) -> Reader | None:
 
 
 def readers_on(machine: Machine, kernel: Kernel) -> ReadersOf:
-    """As :func:`kernel_readers`; nothing where no latency of the machine depends on the reader."""
+    """Returns :func:`kernel_readers`, empty if no latency of the machine depends on them."""
     rows = machine.timings.values()
     depends = any(isinstance(row, OpTiming) and row.readers for row in rows)
     return kernel_readers(kernel) if depends else NO_READERS
 
 
 def latency_for(instruction: Instruction, timing: OpTiming, readers: ReadersOf) -> int:
-    """The latency of an instruction's row that all readers of its results are content with."""
+    """Returns the latency of an instruction that satisfies all readers of its results."""
     if not timing.readers:
         return timing.latency_cycles
     latencies = dict(timing.readers)
     kinds = [readers.get(name, frozenset({None})) for name in instruction.writes]
-    found = frozenset[Reader | None]().union(*kinds) or {None}
+    all_kinds = frozenset[Reader | None]().union(*kinds) or {None}
     return max(
         timing.latency_cycles if kind is None else latencies.get(kind, timing.latency_cycles)
-        for kind in found
+        for kind in all_kinds
     )

@@ -1,17 +1,17 @@
-"""What a warp needs besides the cycles that its own initiations are charged with.
+"""Computes the slack of a warp: its time beyond the charge of its own initiations.
 
-For a way through a body, alone on a clean machine, with s(k) the issue of instruction k, O(k) the
+For a path through a body, alone on a clean machine, with s(k) the issue of instruction k, O(k) the
 initiations of the instructions before it and ``own`` those of all, the *slack* is ::
 
     max( max over k of s(k) - O(k),  L - own )
 
-and the slack of the body is the largest over its ways, which is not the largest L less the largest
-``own``: these may belong to different ways. A credit behind every stretch of instructions, of
-their initiations, makes the profile engine count ``L - own`` along each way (timing.compilation);
-the issues are compared as they pass. docs/methods/grid.md says what it is for.
+and the slack of the body is the largest over its paths. That is not the largest L less the largest
+``own``: these may belong to different paths. A credit after every run of instructions, of their
+initiations, makes the profile engine count ``L - own`` along each path (timing.compilation); the
+issues are compared as they pass. docs/methods/grid.md states its use.
 
 Where other lanes of the warp may go on (``OTHERS_BETWEEN``) more orders are possible than are
-looked at: what has earned more than it took may come later. There ``s - O`` never falls.
+examined: one that has earned more than it took may run later. There ``s - O`` never falls.
 
 Example: ``A(1, 10) -> x; A(1, 0) reads x`` has L = 12, own = 2, the second issue at 11 with 1 cycle
 before it: slack 10.
@@ -43,16 +43,16 @@ def warp_slack(
     through_bubble: bool,
     program: CompiledProgram | None = None,
 ) -> int:
-    """The slack of a body; no way that keeps the limits of tallies has a larger one.
+    """Computes the slack of a body in cycles, an upper bound over all allowed paths.
 
     ``through_bubble``: the length lasts at least until the bubble of the last instruction is over.
-    ``program`` is what the body compiles to without prices, if it is there. Raises PW404. Cost:
-    that of a profile, for each price that is tried for a limit.
+    ``program`` is the body compiled without prices, if available. Raises PW404. Cost: that of a
+    profile, for each price that is tried for a limit.
     """
 
     def relaxed(limited: Prices) -> int:
-        known = None if limited else program
-        compiled = compile_body(body, scoreboard, limited) if known is None else known
+        kept = None if limited else program
+        compiled = compile_body(body, scoreboard, limited) if kept is None else kept
         registers, units = len(compiled.registers), max(1, len(compiled.units))
         state = _Lag([0] * registers, [0] * units, gap=None)
         engine = _SlackEngine()
@@ -68,7 +68,7 @@ _NEVER = -(1 << 80)
 
 @dataclass(slots=True)
 class _Lag(WarpState):
-    """The engine's state, and ``t`` less the credit where other lanes have last gone on."""
+    """The engine's state, with ``t`` less the credit when other lanes last ran."""
 
     last: int = _NEVER
 
@@ -82,10 +82,10 @@ class _Lag(WarpState):
 
 
 class _SlackEngine(Engine[_Lag]):
-    """The profile engine, which remembers the largest ``s(k) - O(k)`` of all issues.
+    """The profile engine, which keeps the largest ``s(k) - O(k)`` of all issues.
 
-    Periods of a loop that it skips lie between two that it executes: from one to the next the
-    issues move by one number and what is charged by another.
+    Skipped periods of a loop are between two executed ones: from one to the next the issues move by
+    a constant, and so does the charge.
     """
 
     def __init__(self) -> None:

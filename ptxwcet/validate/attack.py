@@ -1,4 +1,4 @@
-"""The attack: many random cases, and what was seen, in numbers that add up over processes."""
+"""Attacks bounds by many random cases; the results are counts that add up over processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ptxwcet.validate.checks import Bounds, Findings, Violation, check_case
 from ptxwcet.validate.generator import FAMILIES, mixed_case
 
 MOST_STATES = 20_000
-"""States after which a search is given up: above what nearly all cases of tiny families need."""
+"""The states after which a search is given up: above the need of nearly all tiny families."""
 
 _MOST_EXAMPLES = 20
 
@@ -23,7 +23,7 @@ BY_WORST, BY_ADVERSARY, BY_JITTER = "exhaustive", "adversary", "jitter"
 
 @dataclass
 class Tally:
-    """Counts over cases of one family; ``merge`` adds those of another.
+    """The counts over cases of one family; ``merge`` adds those of another.
 
     The histograms count cases by the permille of bound / longest observed (exhaustive worst case
     where there is one), rounded down: 1000 is exact.
@@ -85,7 +85,7 @@ def _keep(examples: list[str], more: Iterable[str]) -> None:
 
 
 def gub_exceeded_by(findings: Findings, gub: int) -> dict[str, int]:
-    """Which runs are longer than GUB: how found, and their cycles."""
+    """Returns the cycles of runs longer than GUB, by the kind of run."""
     longest = {policy.value: findings.longest_under(policy) for policy in Policy}
     longest[BY_WORST] = findings.worst or 0
     longest[BY_ADVERSARY] = 0 if findings.searched is None else findings.searched.cycles
@@ -94,7 +94,7 @@ def gub_exceeded_by(findings: Findings, gub: int) -> dict[str, int]:
 
 
 def quantile(permille: Counter[int], share: float) -> int | None:
-    """The smallest ratio (permille) that at least this share of the cases does not exceed."""
+    """Returns the least ratio (permille) that at least this share of the cases does not exceed."""
     total = sum(permille.values())
     seen = 0
     for value in sorted(permille):
@@ -105,14 +105,14 @@ def quantile(permille: Counter[int], share: float) -> int | None:
 
 
 def attack_plan(index: int, exhaustive: bool) -> Plan:
-    """What the attack does with the case of this index."""
+    """Returns the plan of the attack for the case of this index."""
     return standard_plan(index, most_states=MOST_STATES if exhaustive else 0)
 
 
 def attack(
     seed: int, indices: Iterable[int], bounds: Bounds | None = None
 ) -> tuple[dict[str, Tally], list[tuple[Case, Plan, Violation]]]:
-    """The cases of these indices, checked: counts by family, and the first violation of each case.
+    """Checks the cases of these indices: returns counts by family, and each case's first violation.
 
     Cost: about a millisecond a case, and the exhaustive searches.
     """

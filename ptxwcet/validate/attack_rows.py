@@ -1,4 +1,4 @@
-"""What the long attacks on bounds found, in short: a file that comes with the tool.
+"""Summarises the long attacks on bounds: reads a file that is part of the tool.
 
 It is made from the results in the project's docs/experiments (benchmarks/attack_summaries.py).
 """
@@ -50,6 +50,6 @@ class _Rows:
 
 
 def attack_rows() -> tuple[AttackRow, ...]:
-    """All attacks, in a fixed order."""
+    """Returns all attacks, in a fixed order."""
     text = resources.files("ptxwcet.validate").joinpath("attacks.json").read_text(encoding="utf-8")
     return read_as(_Rows, {"rows": json.loads(text)}).rows

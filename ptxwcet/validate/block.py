@@ -1,7 +1,7 @@
-"""A block's bounds against its runs: every policy, many seeds, jitter, the adversary.
+"""Compares a block's bounds with its runs: every policy, many seeds, jitter, the adversary.
 
-What is asked of a bound depends on its side: an upper bound holds for every run, one from below for
-runs with nominal timings, a known schedule's length for the run of its policy stepped one by one.
+The requirement on a bound depends on its side: an upper bound holds for every run, a lower bound
+for runs with nominal timings, a known schedule's length for the stepped run of its policy.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ptxwcet.validate.checks import Check, Violation, run_alone
 from ptxwcet.validate.witness import Witness, find_witness
 from ptxwcet.warp.program import BlockWorkload, WarpProgram
 
-# Instructions a second that a run is sure to step: to guess beforehand whether it is affordable.
+# Instructions per second that a run surely steps: to estimate beforehand whether it is affordable.
 _STEPPED_PER_SECOND = 10_000_000
 _SHARE_OF_SEEDS = 0.7  # of the time; the rest is the adversary's
 _MOST_SCHEDULES = 2000
@@ -35,7 +35,7 @@ _FROM_BELOW = ("lower",)
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """``seeds`` random streams, timings shortened by up to ``jitter_percent``, a time limit."""
+    """The effort: ``seeds`` random streams, timings shortened by ``jitter_percent``, seconds."""
 
     seeds: int
     jitter_percent: int
@@ -43,7 +43,7 @@ class Effort:
 
 
 class Side(Enum):
-    """On which side of the runs a bound lies."""
+    """The side of the runs on which a bound lies."""
 
     ABOVE = ">="
     BELOW = "<="
@@ -52,7 +52,7 @@ class Side(Enum):
 
 @dataclass(frozen=True)
 class Observed:
-    """A run that was observed: how long, made how, of which resolution of the workload."""
+    """An observed run: its length, its kind, and its resolution of the workload."""
 
     cycles: int
     by: str
@@ -63,7 +63,7 @@ class Observed:
 
 @dataclass(frozen=True)
 class MethodRow:
-    """A method's bound and the run that comes closest to it; ``proved``: exceeding it is a bug."""
+    """A method's bound and the run closest to it; ``proved``: exceeding it is a bug."""
 
     method: str
     guarantee: str
@@ -86,7 +86,7 @@ class MethodRow:
 
 @dataclass(frozen=True)
 class BlockValidation:
-    """The rows, the methods without an answer, and how much was run.
+    """The rows, the methods without an answer, and the extent of the runs.
 
     ``given_up`` runs were too long for the time limit. ``witness`` shows the first proved bound
     that does not hold.
@@ -103,7 +103,7 @@ class BlockValidation:
     @property
     def holds(self) -> bool:
         """Whether every proved bound agrees with every run."""
-        return all(row.holds for row in self.rows if row.proved)
+        return all(method.holds for method in self.rows if method.proved)
 
 
 def validate_block(
@@ -113,12 +113,11 @@ def validate_block(
     effort: Effort,
     resolve: Callable[[BlockWorkload, int | None], BlockWorkload],
 ) -> BlockValidation:
-    """Runs a block in every way that the effort allows and compares.
+    """Runs a block as often as the effort permits, and compares.
 
-    ``resolve`` makes a single path of a workload that is not one: the largest, without a seed, else
-    at random. Deterministic
-    policies with nominal timings are always run; nothing new is begun after the time limit. Raises
-    PtxwcetError as the simulator does (PW532).
+    ``resolve`` makes a single path of a workload with several: the largest, without a seed, else at
+    random. Deterministic policies with nominal timings are always run; nothing new begins after the
+    time limit. Raises PtxwcetError as the simulator does (PW532).
     """
     runs = _Runs(analysis, effort, resolve)
     runs.make()
@@ -130,7 +129,7 @@ def validate_block(
         elif (comparison := runs.compare(outcome)) is not None:
             comparisons.append(comparison)
     comparisons += runs.compare_schedules()
-    failed = next((row for row in comparisons if row.proved and not row.holds), None)
+    failed = next((method for method in comparisons if method.proved and not method.holds), None)
     return BlockValidation(
         tuple(comparisons),
         tuple(refused),
@@ -144,7 +143,7 @@ def validate_block(
 
 @dataclass
 class _Runs:
-    """Runs made so far. Extremes: of all runs, and of those with nominal timings."""
+    """The runs so far. Extremes: of all runs, and of those with nominal timings."""
 
     analysis: BlockAnalysis
     effort: Effort
@@ -158,7 +157,7 @@ class _Runs:
     _end: float = field(default=0.0, init=False)
 
     def make(self) -> None:
-        """All runs: by seed, until a share of the time is over; then the adversary."""
+        """Makes all runs: by seed, until a share of the time is over; then the adversary's."""
         run_alone(WarpProgram(()), self.analysis.workload.scoreboard)  # compiled before the clock
         self._end = time.monotonic() + self.effort.seconds * _SHARE_OF_SEEDS
         is_single = self.analysis.is_single_path
@@ -182,7 +181,7 @@ class _Runs:
         return self._end - time.monotonic()
 
     def _plan(self, seed: int, *, again: bool) -> Iterator[Run]:
-        """Deterministic policies (once a workload), a random one, and all with jitter."""
+        """Yields deterministic policies (once per workload), a random one, and all with jitter."""
         if not again:
             yield from map(Run, DETERMINISTIC)
         if self.effort.seeds:
@@ -216,7 +215,7 @@ class _Runs:
             self.shortest = observed
 
     def _attack(self, configuration: SmConfiguration) -> None:
-        """The adversary on the resolution that took longest, with the runs that the time allows."""
+        """Runs the adversary on the longest resolution, as often as the time allows."""
         if self.longest is None or not self.effort.seeds:
             return
         workload = self.longest.workload
@@ -235,7 +234,7 @@ class _Runs:
         self._note(Observed(search.cycles, by, workload, schedules=runs), nominal=True)
 
     def compare(self, bound: BlockBound) -> MethodRow | None:
-        """A bound with the run closest to it; None if every run was given up."""
+        """Returns a bound with the run closest to it; None if every run was given up."""
         side = Side.BELOW if bound.method in _FROM_BELOW else Side.ABOVE
         observed = self.longest if side is Side.ABOVE else self.shortest
         if observed is None:
@@ -245,7 +244,7 @@ class _Runs:
         return MethodRow(bound.method, guarantee, side, bound.cycles, observed, proved)
 
     def compare_schedules(self) -> Iterator[MethodRow]:
-        """Method ``scheduled`` for each policy that it answers for, against the stepped run."""
+        """Yields method ``scheduled`` for each policy that it supports, with the stepped run."""
         workload, machine = self.analysis.workload, self.analysis.machine
         if not self.analysis.is_single_path:
             return
@@ -273,7 +272,7 @@ class _Runs:
 
 
 def _witness(name: str, analysis: BlockAnalysis, failed: MethodRow, effort: Effort) -> Witness:
-    """The contradiction, shrunk with the bounds that the checks evaluate themselves."""
+    """Returns the contradiction, shrunk with the bounds that the checks evaluate themselves."""
     observed = failed.observed
     match failed.side:
         case Side.BELOW:

@@ -1,4 +1,4 @@
-"""A case, a small workload and its machine; the runs and searches that it is put through."""
+"""Defines a case, a small workload and its machine, with its runs and searches."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from ptxwcet.warp.program import (
 
 @dataclass(frozen=True)
 class Case:
-    """A workload on so many sub-cores; ``name`` says how to make it again.
+    """A workload on a number of sub-cores; ``name`` identifies it for reproduction.
 
-    ``servers`` of a unit, if not one a sub-core; it may name units that the workload does not use.
-    ``memory_cycles``: in which the memory of the GPU serves 1024 sectors.
+    ``servers`` of a unit, if not one per sub-core; it may name units that the workload does not
+    use. ``memory_cycles``: in which the memory of the GPU serves 1024 sectors.
     """
 
     name: str
@@ -49,13 +49,13 @@ class Case:
 
     @property
     def instructions(self) -> int:
-        """Instructions that all warps issue together. Cost: linear in the program trees."""
+        """The instructions that all warps issue together. Cost: linear in the program trees."""
         return sum(
             len(c.warps) * issue_count(c.program.body) for c in self.workload.classes if c.warps
         )
 
     def analyse(self) -> BlockAnalysis:
-        """The block analysis that bounds start from. Raises PtxwcetError as it does."""
+        """Returns the block analysis that bounds start from. Raises PtxwcetError as it does."""
         units = frozenset[str]().union(*(used_units(c.program.body) for c in self.workload.classes))
         machine = machine_with(units, self.schedulers, self.servers, self.memory_cycles)
         return analyse_block(self.workload, machine)
@@ -68,7 +68,7 @@ def machine_with(
     servers: tuple[tuple[str, int], ...] = (),
     memory_cycles: int = 0,
 ) -> Machine:
-    """An idealised machine with these units, once a scheduler if not said otherwise.
+    """Returns an idealised machine with these units, one per scheduler unless stated otherwise.
 
     It times no opcode. Its ledger is the default machine's, where every assumption is true by
     definition.
@@ -93,7 +93,7 @@ def _default_machine() -> Machine:
 
 
 def _memory(cycles: int) -> MemoryRules:
-    """A memory that takes so many cycles for 1024 sectors."""
+    """Returns a memory that takes ``cycles`` cycles for 1024 sectors."""
     memory = load_machine("orin-ecrts2025-memory").memory
     assert memory is not None
     each = replace(memory.server_cycles_per_1024_sectors, value=cycles)
@@ -101,7 +101,7 @@ def _memory(cycles: int) -> MemoryRules:
 
 
 def deal(programs: Sequence[tuple[Node, ...]], scoreboard: Scoreboard) -> BlockWorkload:
-    """The block whose warp ``w`` executes ``programs[w]``; equal programs become one class."""
+    """Returns the block whose warp ``w`` executes ``programs[w]``, one class per program."""
     classes: dict[tuple[Node, ...], list[int]] = {}
     for warp, program in enumerate(programs):
         classes.setdefault(program, []).append(warp)
@@ -112,7 +112,7 @@ def deal(programs: Sequence[tuple[Node, ...]], scoreboard: Scoreboard) -> BlockW
 
 
 def unrolled(workload: BlockWorkload) -> BlockWorkload:
-    """The workload without loops: the reference for their closed forms.
+    """Returns the workload without loops: the reference for their closed forms.
 
     Raises ValueError unless every warp has a single path. Cost: linear in the executed length.
     """
@@ -125,7 +125,7 @@ def unrolled(workload: BlockWorkload) -> BlockWorkload:
 
 
 def shortened(workload: BlockWorkload, jitter: Jitter) -> BlockWorkload:
-    """The workload with the timings that the simulator takes under ``jitter``, loops unrolled.
+    """Returns the workload with the simulator's timings under ``jitter``, loops unrolled.
 
     Raises ValueError unless every warp has a single path. Cost: linear
     in the executed length.
@@ -141,7 +141,7 @@ def shortened(workload: BlockWorkload, jitter: Jitter) -> BlockWorkload:
 def _shorten(
     node: TimedInstruction | Barrier | PartialBarrier, warp: int, index: int, jitter: Jitter
 ) -> Node:
-    """The node with its times shortened by the formula of :class:`Jitter`."""
+    """Returns the node with its times shortened by the formula of :class:`Jitter`."""
     if not isinstance(node, TimedInstruction):
         inner = _shorten(node.instruction, warp, index, jitter)
         assert isinstance(inner, TimedInstruction)
@@ -159,12 +159,12 @@ def _shorten(
 # --- plans ----------------------------------------------------------------------------------------
 
 DETERMINISTIC = tuple(policy for policy in Policy if policy is not Policy.RANDOM)
-"""Policies whose run is the same for every seed."""
+"""The policies whose run is the same for every seed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How a run is made: all that :meth:`Simulator.run` needs to make it again."""
+    """The parameters of a run: all that :meth:`Simulator.run` needs to repeat it."""
 
     policy: Policy
     seed: int = 0
@@ -181,7 +181,7 @@ class Run:
     def cycles(
         self, simulator: Simulator, *, skip_repeats: bool = True, limit: int = DEFAULT_LIMIT
     ) -> int:
-        """The length of the run. Raises PtxwcetError as the simulator does."""
+        """Returns the length of the run. Raises PtxwcetError as the simulator does."""
         return simulator.cycles(
             self.policy,
             seed=self.seed,
@@ -193,7 +193,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do with a case: ``most_states`` 0 leaves out the exhaustive search.
+    """The plan of a case: ``most_states`` 0 leaves out the exhaustive search.
 
     ``jittered`` are compared with upper bounds only; with ``search_jittered`` the timings of the
     first of them are searched exhaustively too. ``schedules`` are tried by the adversary.
@@ -215,7 +215,7 @@ class Plan:
 
 
 def standard_plan(number: int, *, most_states: int = 0) -> Plan:
-    """Every policy, two random seeds and four jittered runs; seeds differ from case to case.
+    """Returns every policy, two random seeds and four jittered runs; seeds differ by case.
 
     One case of eight meets the adversary, another one the plain reference, a third, if tiny, the
     enumeration of its schedules; two, if tiny, are searched with shortened timings too.
@@ -231,7 +231,7 @@ def standard_plan(number: int, *, most_states: int = 0) -> Plan:
         Run(Policy.RANDOM, 2 * number),
         Run(Policy.RANDOM, 2 * number + 1),
     )
-    turn = number // 16 % 8  # families take turns by the lowest digits
+    turn = number // 16 % 8  # families alternate by the lowest digits
     referenced = (runs[number % len(runs)], jittered[number % len(jittered)])
     first = number % len(jittered)
     return Plan(

@@ -1,7 +1,7 @@
-"""The checks: what must hold between the bounds of a block and its runs.
+"""Checks the relations that must hold between the bounds of a block and its runs.
 
-Bound functions are parameters, so that a test can pass a broken one and see it caught. A check
-compares two numbers that come from programs that share nothing but the workload.
+Bound functions are parameters, so that a test can pass a broken one and see it detected. A check
+compares two numbers from programs that share nothing but the workload.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ GridFunction = Callable[[Sequence[BlockKind], Dispatch], GridBound]
 
 
 class Check(Enum):
-    """A relation that must hold; the value is how it is printed."""
+    """A relation that must hold; the value is its printed form."""
 
     SAFE_WORST = "SAFE >= exhaustive worst case"
     SAFE_SHORTENED = "SAFE >= exhaustive worst case of shortened timings"
@@ -83,7 +83,7 @@ class Violation:
 
 @dataclass(frozen=True)
 class Findings:
-    """All that was found about a case. Cycles; None where nothing was asked or it was refused.
+    """The results of a case, in cycles; None where not requested or refused.
 
     ``lengths`` are the nominal runs, ``jittered`` the others. ``schedule``: the warps in issue
     order, of the exhaustive search's worst schedule. ``searched`` is the adversary's best.
@@ -105,13 +105,13 @@ class Findings:
 
     @property
     def longest(self) -> int:
-        """The longest observed: the exhaustive worst case, else the longest nominal schedule."""
+        """The longest observation: the exhaustive worst case, else the longest nominal schedule."""
         observed = [cycles for _, cycles in self.lengths]
         searched = 0 if self.searched is None else self.searched.cycles
         return max([*observed, self.worst or 0, searched])
 
     def longest_under(self, policy: Policy) -> int:
-        """The longest nominal run under a policy; 0 without one."""
+        """Returns the longest nominal run under a policy; 0 without one."""
         return max((cycles for run, cycles in self.lengths if run.policy is policy), default=0)
 
 
@@ -164,7 +164,7 @@ class _Checker:
         return replace(gathered, violations=tuple(self._violations))
 
     def _compare(self, findings: Findings) -> None:
-        """The bounds and the exact worst case with every run of the case as it is."""
+        """Compares the bounds and the exact worst case with every run of the unchanged case."""
         safe, lower, worst = findings.safe, findings.lower, findings.worst
         for run, cycles in findings.lengths:
             self._expect(Check.SAFE_RUN, safe >= cycles, (safe, cycles), run)
@@ -206,7 +206,7 @@ class _Checker:
         return worst.cycles, tuple(worst.schedule), worst.states
 
     def _search_jittered(self, safe: int, jittered: tuple[tuple[Run, int], ...]) -> None:
-        """All schedules of one jitter's timings: what a faster machine may do."""
+        """Searches all schedules of one jitter's timings: those of a faster machine."""
         if not self._plan.search_jittered or not jittered:
             return
         run, cycles = jittered[0]
@@ -229,7 +229,7 @@ class _Checker:
             self._expect(Check.WORST_ENUMERATED, worst == longest, (worst, longest))
 
     def _refer(self) -> None:
-        """The engine's run with every event against the reference's."""
+        """Compares the engine's run, every event, with the reference's."""
         case = self._case
         if case.instructions > self._plan.most_referenced:
             return
@@ -243,9 +243,9 @@ class _Checker:
             self._expect(Check.REFERENCE, stepped == plain, (stepped.cycles, plain.cycles), run)
 
     def _check_profiles(self) -> None:
-        """Each program's isolated length against a run of one warp that executes it.
+        """Compares each program's isolated length with a run of one warp.
 
-        It has no wait at servers behind the units, where a warp may wait for itself.
+        It has no wait at servers after the units, where a warp may wait for itself.
         """
         scoreboard = self._case.workload.scoreboard
         waits = memory_demand(self._analysis) != MemoryDemand()
@@ -260,10 +260,10 @@ class _Checker:
         if not has_loops(self._case.workload):
             return
         for policy in DETERMINISTIC:
-            known = lengths.get(Run(policy))
-            if known is not None:
+            skipped = lengths.get(Run(policy))
+            if skipped is not None:
                 stepped = Run(policy).cycles(self._simulator, skip_repeats=False)
-                self._expect(Check.SKIPPED, known == stepped, (known, stepped), Run(policy))
+                self._expect(Check.SKIPPED, skipped == stepped, (skipped, stepped), Run(policy))
 
     def _check_unrolling(self, closed: tuple[int | None, ...]) -> None:
         case = self._case
@@ -278,14 +278,14 @@ class _Checker:
 
 
 def run_alone(program: WarpProgram, scoreboard: Scoreboard, memory_cycles: int = 0) -> int:
-    """The length of a run of one warp on an idle machine; its memory: :class:`SmConfiguration`."""
+    """Returns the length of a lone warp's run on an idle machine (:class:`SmConfiguration`)."""
     workload = BlockWorkload((WarpClass(program, (0,)),), scoreboard)
     configuration = SmConfiguration(memory_cycles=memory_cycles)
     return Simulator(workload, configuration).cycles(Policy.LRR)
 
 
 def has_loops(workload: BlockWorkload) -> bool:
-    """Whether a program of the workload has a loop."""
+    """Returns whether a program of the workload has a loop."""
     return any(isinstance(node, Repeat) for c in workload.classes for node in c.program.body)
 
 
@@ -294,10 +294,10 @@ def _answer(outcome: Outcome) -> int | None:
 
 
 def longest_of_all(simulator: Simulator, *, most: int) -> int | None:
-    """The longest of all work-conserving schedules, one by one; None if that takes more runs.
+    """Returns the longest of all work-conserving schedules; None if that takes more runs.
 
     Depth first through the scripts of decisions that the engine follows: a decision is an index
-    among the eligible warps, so the one after the last wraps to 0. Cost: about two runs a schedule.
+    among the eligible warps, so the one after the last wraps to 0. Cost: about two runs each.
     """
     run = simulator.run_script(())
     longest, runs = run.cycles, 1

@@ -1,4 +1,4 @@
-"""Whether a sequence of basic blocks is one of those that a path of the analysis stands for."""
+"""Checks whether a sequence of basic blocks is one of those that an analysed path represents."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from ptxwcet.support.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """Where a sequence leaves a path: after so many steps, at ``step`` (None: it ends too soon)."""
+    """The place where a sequence leaves a path: the steps before, and ``step`` (None: the end)."""
 
     position: int
     step: Visit | None
 
 
 def find_departure(path: Path, executed: Path) -> Departure | None:
-    """None if ``executed``, a single sequence, is one that ``path`` allows.
+    """Returns None if ``executed``, a single sequence, is one that ``path`` allows.
 
     The order of the sides of a divergent branch is free, a loop may run any number of times within
-    its range, one alternative of a choice is taken; a side that stands in a PathParts, too, may be
+    its range, one alternative of a choice is taken; a side that is also in a PathParts may be
     executed there instead of at its branch. Cost: linear in the sequence for paths without
     choices, unrolled; at most quadratic with choices.
     """
@@ -53,14 +53,14 @@ def find_departure(path: Path, executed: Path) -> Departure | None:
 
 
 def _late_sides(path: Path) -> Iterator[Path]:
-    """The sides that lanes may execute when the others have come to the meeting."""
+    """Yields the sides that lanes may execute when the others are at the reconvergence point."""
     for node in nodes_in(path):
         if isinstance(node, PathParts) and not node.least:
             yield from node.sides
 
 
 def unrolled(path: Path) -> Iterator[Visit]:
-    """The visits of a path with exact counts and one order, one by one. Raises ValueError."""
+    """Yields the visits of a path with exact counts and one order. Raises ValueError."""
     for node in path:
         match node:
             case Visit():
@@ -73,7 +73,7 @@ def unrolled(path: Path) -> Iterator[Visit]:
 
 
 def length(path: Path) -> int:
-    """How many visits :func:`unrolled` gives. Cost: linear in the tree."""
+    """Returns the number of visits of :func:`unrolled`. Cost: linear in the tree."""
     return sum(
         _number(node.count) * length(node.body) if isinstance(node, PathRepeat) else 1
         for node in path
@@ -87,12 +87,12 @@ def _number(count: AffineCount) -> int:
 
 
 class _Matcher:
-    """From a set of positions in the sequence to those that a path may lead to."""
+    """A mapping from positions in the sequence to those that a path may lead to."""
 
     def __init__(self, steps: tuple[Visit, ...], late: frozenset[Path]) -> None:
         self._steps = steps
         self._late_sides = late
-        # where a body may end, and where lanes in it may end for good
+        # the positions where a body may end, and where lanes in it may end for good
         self._known: dict[
             tuple[int, int, frozenset[int], int, frozenset[int]],
             tuple[frozenset[int], frozenset[int]],
@@ -102,9 +102,9 @@ class _Matcher:
         self.furthest = 0
 
     def side(self, nodes: Path, starts: frozenset[int]) -> frozenset[int]:
-        """Where ``nodes``, all that some lanes execute, may end: at its end or where they are gone.
+        """Returns where ``nodes``, all that some lanes execute, may end: at the end or an exit.
 
-        Then the lanes of the other side go on.
+        Then the lanes of the other side continue.
         """
         outer, self._gone = self._gone, frozenset()
         ends = self.body(nodes, starts) | self._gone
@@ -114,9 +114,9 @@ class _Matcher:
     def body(
         self, nodes: Path, starts: frozenset[int], iteration: int = 0, *, begin: int = 0
     ) -> frozenset[int]:
-        """Where ``nodes[begin:]``, in iteration ``iteration`` of the repeat around, may end.
+        """Returns where ``nodes[begin:]``, in iteration ``iteration`` of the repeat, may end.
 
-        Known answers are kept: the sides of nested forks are asked for again and again.
+        Answers are cached: the sides of nested forks are needed repeatedly.
         """
         key = (id(nodes), begin, starts, iteration, self._parts)
         answer = self._known.get(key)
@@ -143,21 +143,21 @@ class _Matcher:
                 more = step * iteration
                 return self._repeat(body, starts, (_number(least) + more, _number(count) + more))
             case PathLoop(body=body):
-                # its last lanes may end for good in it while those that left early wait behind it
+                # Its last lanes may end for good in it while those that left early wait after it.
                 return self._of_some(body, starts, iteration)
-            case PathUnordered(one, two):
-                return self.side(two, self.side(one, starts)) | self.side(
-                    one, self.side(two, starts)
+            case PathUnordered(left, right):
+                return self.side(right, self.side(left, starts)) | self.side(
+                    left, self.side(right, starts)
                 )
-            case PathFork(first=one, second=two):
+            case PathFork(first=left, second=right):
                 taken, past, parting = (self._node(v, starts, 0) for v in node.visits)
-                both = self.side(two, self.side(one, parting)) | self.side(
-                    one, self.side(two, parting)
+                both = self.side(right, self.side(left, parting)) | self.side(
+                    left, self.side(right, parting)
                 )
-                for here, elsewhere in ((one, two), (two, one)):
+                for here, elsewhere in ((left, right), (right, left)):
                     if elsewhere in self._late_sides:
                         both |= self.side(here, parting)
-                return self.side(one, taken) | self.side(two, past) | both
+                return self.side(left, taken) | self.side(right, past) | both
             case PathParts(most, sides, least):
                 return self._diverged(node, starts) if least else self.late(sides, starts, most)
             case PathChoice(alternatives, by_parts=True):
@@ -170,14 +170,14 @@ class _Matcher:
                 self._gone |= gone | self.body(last, gone)
                 return self._node(stay, starts, 0)
             case PathChoice(alternatives):
-                # what only some lanes execute, while others wait behind it: they go on alone
+                # Only some lanes execute these; they continue alone while others wait after them.
                 way = self._of_some if () in alternatives else self.body
                 return frozenset[int]().union(*(way(side, starts) for side in alternatives))
 
     def _of_some(self, nodes: Path, starts: frozenset[int], iteration: int = 0) -> frozenset[int]:
-        """Where ``nodes`` may end, which all lanes execute or only some, as others are behind it.
+        """Returns where ``nodes`` may end, executed by all lanes or by some while others wait.
 
-        Who ends for good in it were all lanes, or the others go on.
+        The lanes that end for good in it were all lanes, or the others continue.
         """
         outer, self._gone = self._gone, frozenset()
         ends = self.body(nodes, starts, iteration) | self._gone
@@ -185,7 +185,7 @@ class _Matcher:
         return ends
 
     def late(self, sides: tuple[Path, ...], starts: frozenset[int], most: int) -> frozenset[int]:
-        """Where up to ``most`` of ``sides``, executed one after the other, may end."""
+        """Returns where up to ``most`` of ``sides``, executed in sequence, may end."""
         ends = starts
         for _ in range(most):
             starts = frozenset[int]().union(*(self.side(side, starts) for side in sides)) - ends
@@ -195,9 +195,9 @@ class _Matcher:
         return ends
 
     def _by_parts(self, alternatives: tuple[Path, ...], starts: frozenset[int]) -> frozenset[int]:
-        """Ends of the sides of a branch for parts of the warp: those that come to it, or begin.
+        """Returns ends of a branch's sides for parts of the warp that come to it or begin in it.
 
-        A part that comes to it may go on with another side than the one that it has jumped to.
+        A part that comes to it may continue with another side than that of its jump.
         """
         visited = [self._node(way[0], starts, 0) for way in alternatives]
         begun = visited[0] | self._parts
@@ -205,7 +205,7 @@ class _Matcher:
         return frozenset[int]().union(*(self.body(way, at | begun, begin=1) for way, at in rests))
 
     def _diverged(self, node: PathParts, starts: frozenset[int]) -> frozenset[int]:
-        """Ends of the first part, then of others that begin where one has ended."""
+        """Returns ends of the first part, then of others that begin where one has ended."""
         ((body,), outer) = node.sides, self._parts
         self._parts = frozenset()
         ends = latest = self.side(body, starts)

@@ -1,4 +1,4 @@
-"""Random blocks: families of distributions, each case a pure function of (family, seed, index).
+"""Generates random blocks: families of distributions, a pure function of (family, seed, index).
 
 A family is a row of :data:`FAMILIES`: uniform draws from its ranges, and percentages. The draws
 are those of :func:`ptxwcet.simulator.policies.mix`, so a case can be made again by any
@@ -25,7 +25,7 @@ _ONE_IN_EIGHT = 12  # percent
 
 
 class Draws:
-    """Draws ``n = 0, 1, ...`` of case ``index``: ``mix(seed, index, n)``."""
+    """The draws ``n = 0, 1, ...`` of case ``index``: ``mix(seed, index, n)``."""
 
     def __init__(self, seed: int, index: int) -> None:
         self._seed = seed
@@ -33,21 +33,21 @@ class Draws:
         self._drawn = 0
 
     def below(self, count: int) -> int:
-        """A number from 0 to ``count - 1``."""
+        """Returns a number from 0 to ``count - 1``."""
         self._drawn += 1
         return mix(self._seed, self._index, self._drawn) % count
 
     def within(self, limits: tuple[int, int]) -> int:
-        """A number of the closed range."""
+        """Returns a number of the closed range."""
         low, high = limits
         return low + self.below(high - low + 1) if high > low else low
 
     def pick(self, choices: Sequence[_T]) -> _T:
-        """One of the choices."""
+        """Returns one of the choices."""
         return choices[self.below(len(choices))]
 
     def chance(self, percent: int) -> bool:
-        """True in so many of a hundred draws."""
+        """Returns True in ``percent`` of a hundred draws."""
         return percent > 0 and self.below(100) < percent
 
 
@@ -62,8 +62,8 @@ class Family:
     write a register. ``loops``: percentage of an instruction's places taken by a Repeat, with
     counts of ``trips``. ``barriers``: of each warp that does not leave early (one warp in eight).
     ``servers`` of each unit are drawn from the tuple; empty: one a scheduler. ``memory_cycles`` for
-    1024 sectors are drawn from the tuple, if there is one: then many instructions go on to the
-    servers behind their units, for ``path_cycles`` and with ``sectors`` drawn from theirs.
+    1024 sectors are drawn from the tuple, if present: then many instructions pass to the
+    servers after their units, for ``path_cycles`` and with ``sectors`` drawn from theirs.
     """
 
     name: str
@@ -273,17 +273,17 @@ FAMILIES: tuple[Family, ...] = (
 """All families; a case's index deals them round robin (:func:`mixed_case`)."""
 
 WITHOUT_MEMORY = tuple(family for family in FAMILIES if not family.memory_cycles)
-"""Those that every simulator runs."""
+"""The families that every simulator runs."""
 
 
 def mixed_case(seed: int, index: int, families: Sequence[Family] = FAMILIES) -> tuple[Family, Case]:
-    """Case ``index`` of a mixture of families in equal shares."""
+    """Returns case ``index`` of a mixture of families in equal shares."""
     family = families[index % len(families)]
     return family, random_case(family, seed, index)
 
 
 def random_case(family: Family, seed: int, index: int) -> Case:
-    """Case ``index`` of a family. Cost: linear in the case, about a microsecond a draw."""
+    """Returns case ``index`` of a family. Cost: linear in the case, about a microsecond a draw."""
     writer = _Writer(family, Draws(seed, index))
     return writer.case(f"{family.name}, seed {seed}, index {index}")
 
@@ -306,7 +306,7 @@ class _Writer:
         if family.differing and warps > 1:
             count = draws.within((2, warps))
         programs = [self._program(rounds) for _ in range(count)]
-        # Every program runs on some warp; who runs the others is drawn.
+        # Every program runs on some warp; the programs of the other warps are drawn.
         dealt = [w if w < count else draws.below(count) for w in range(warps)]
         servers: tuple[tuple[str, int], ...] = ()
         if family.servers:
@@ -315,7 +315,7 @@ class _Writer:
         return Case(name, workload, schedulers, servers, self._memory)
 
     def _skeleton(self) -> tuple[int, ...]:
-        """How often each barrier (with the section before it) is executed in a row."""
+        """Returns how often each barrier (with the section before it) is executed in a row."""
         family, draws = self._family, self._draws
         return tuple(
             draws.pick(family.trips) if draws.chance(2 * family.loops) else 1
@@ -337,7 +337,7 @@ class _Writer:
         return tuple(body)
 
     def _section(self) -> tuple[Node, ...]:
-        """Instructions, stretches of which may become loops."""
+        """Returns instructions, some runs of which may become loops."""
         family, draws = self._family, self._draws
         plain = [self._instruction() for _ in range(draws.within(family.length))]
         cuts = [k for k in range(1, len(plain)) if draws.chance(2 * family.loops)]
@@ -371,7 +371,7 @@ class _Writer:
         return self._served(drawn) if family.memory_cycles and draws.chance(60) else drawn
 
     def _served(self, plain: TimedInstruction) -> TimedInstruction:
-        """The instruction with servers behind its unit: what they take is part of its latency."""
+        """Returns the instruction with servers after its unit, their time in its latency."""
         path = self._draws.pick(self._family.path_cycles)
         sectors = self._draws.pick(self._family.sectors)
         latency = plain.latency_cycles + path + -(-self._memory * sectors // 1024)

@@ -1,7 +1,7 @@
-"""The bound of a launch against runs of its whole executed grid on the grid simulator.
+"""Compares the bound of a launch with runs of its executed grid on the grid simulator.
 
-What is run is what the blocks have executed, on the SMs that the bound is for, with numbers of
-resident blocks for which it holds, under several policies. No run may be longer than the bound.
+The runs execute the paths of the executed blocks, on the SMs of the bound, with numbers of resident
+blocks for which it holds, under several policies. No run may be longer than the bound.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from ptxwcet.validate.cases import Run
 from ptxwcet.warp.segments import has_mbarrier
 
 MOST_INSTRUCTIONS = 4_000_000
-"""Warp-instructions of a grid that is run: some seconds for all its runs, and 240 MB at most."""
+"""The most warp-instructions of a run grid: some seconds for all its runs, and 240 MB at most."""
 
 MOST_RESIDENCIES = 4
-"""Numbers of resident blocks that are run: all, if there are so few, else the ends and others."""
+"""The most numbers of resident blocks that are run; of more, the ends and some others."""
 
 _FOR_ENDS_ALONE = 400_000
-"""Warp-instructions above which the ends alone are run."""
+"""The warp-instructions above which only the ends are run."""
 
 
 @dataclass(frozen=True, slots=True)
 class GridValidation:
-    """Runs of a whole grid against the bound of its launch.
+    """The runs of a whole grid against the bound of its launch.
 
     ``residents`` are the numbers of resident blocks that were run, of ``possible`` ones that
     differ. ``bound_cycles`` and ``longest_cycles`` are those of the launch without its overhead,
-    which nothing simulates. ``skipped`` says why nothing was run; it is empty otherwise.
+    which nothing simulates. ``skipped`` gives the reason if nothing was run; it is empty otherwise.
     """
 
     sms: int = 0
@@ -63,7 +63,7 @@ def validate_grid(
     seed: int,
     most_instructions: int = MOST_INSTRUCTIONS,
 ) -> GridValidation:
-    """The executed grid against the bound of the launch; ``seed`` is that of random choices.
+    """Compares the executed grid with the launch's bound; ``seed`` is that of random choices.
 
     A grid of more than ``most_instructions`` is not run. Raises PtxwcetError for what cannot be
     timed or deadlocks. Cost: a run for each policy and number of resident blocks.
@@ -78,8 +78,8 @@ def validate_grid(
         return GridValidation(
             skipped="what a cache keeps counts in the bound, and is not simulated"
         )
-    classes = [one for piece in analysis.pieces for one in piece.analysis.workload.classes]
-    if any(has_mbarrier(one.program.body) for one in classes):
+    classes = [c for piece in analysis.pieces for c in piece.analysis.workload.classes]
+    if any(has_mbarrier(c.program.body) for c in classes):
         return GridValidation(skipped="how often warps ask mbarriers in vain is not in the runs")
     if execution.warp_instructions > most_instructions:
         return GridValidation(skipped=f"more than {most_instructions:,} warp-instructions")
@@ -101,19 +101,19 @@ def validate_grid(
 
 
 def plan(seed: int) -> Iterator[Run]:
-    """The runs of a grid with one number of resident blocks."""
+    """Yields the runs of a grid with one number of resident blocks."""
     yield from (Run(policy) for policy in (Policy.LRR, Policy.GTO, Policy.YOUNGEST))
     yield Run(Policy.RANDOM, seed)
     yield Run(Policy.RANDOM, seed, Jitter(50, seed))
 
 
 def bound_without_overhead(launched: LaunchBound) -> int:
-    """The bound from the start of the first block to the end of the last one."""
+    """Returns the bound from the start of the first block to the end of the last one."""
     return launched.claim.cycles - launched.overhead_cycles
 
 
 def distinct_residencies(launched: LaunchBound) -> tuple[int, ...]:
-    """Numbers of resident blocks that the bound holds for and whose runs differ.
+    """Returns the resident-block numbers of the bound whose runs differ.
 
     The simulator deals blocks out in turn: no SM holds more than its share.
     """
@@ -123,7 +123,7 @@ def distinct_residencies(launched: LaunchBound) -> tuple[int, ...]:
 
 
 def executed_workload(analysis: KernelAnalysis, execution: Execution) -> GridWorkload:
-    """What every warp of every block has executed, for the grid simulator.
+    """Returns the executed programs of every warp of every block, for the grid simulator.
 
     Raises PtxwcetError (PW402, PW403).
     """
@@ -142,8 +142,8 @@ def run_grid(
     resident: int,
     run: Run,
 ) -> int:
-    """The length of a run of a grid. Raises PtxwcetError (PW532: deadlock)."""
-    # here: its compiled code is loaded only when something is simulated
+    """Returns the length of a run of a grid. Raises PtxwcetError (PW532: deadlock)."""
+    # Imported here: its compiled code is loaded only for a simulation.
     from ptxwcet.simulator.grid_engine import simulate_grid
 
     machine = analysis.machine
@@ -153,24 +153,24 @@ def run_grid(
 
 
 def _spread(numbers: tuple[int, ...], most: int) -> tuple[int, ...]:
-    """Both ends and some between, evenly; all, if they are no more than ``most``."""
+    """Returns both ends and some between, evenly; all, if they are at most ``most``."""
     if len(numbers) <= most:
         return numbers
     last = len(numbers) - 1
     return tuple(numbers[place * last // (most - 1)] for place in range(most))
 
 
-def _noted(found: GridValidation, cycles: int, by: str) -> GridValidation:
-    found = replace(found, runs=found.runs + 1)
-    return found if cycles <= found.longest_cycles else replace(found, longest_cycles=cycles, by=by)
+def _noted(study: GridValidation, cycles: int, by: str) -> GridValidation:
+    study = replace(study, runs=study.runs + 1)
+    return study if cycles <= study.longest_cycles else replace(study, longest_cycles=cycles, by=by)
 
 
 def _contradiction(
-    analysis: KernelAnalysis, launched: LaunchBound, found: GridValidation
+    analysis: KernelAnalysis, launched: LaunchBound, study: GridValidation
 ) -> Diagnostic:
     return Diagnostic(
         "PW535",
         f"a bound is contradicted: the launch of kernel {analysis.kernel.readable}, "
-        f"{launched.blocks:,} blocks on {found.sms} SM{'s' * (found.sms > 1)}: "
-        f"{found.longest_cycles} cycles executed ({found.by}), its bound is {found.bound_cycles}",
+        f"{launched.blocks:,} blocks on {study.sms} SM{'s' * (study.sms > 1)}: "
+        f"{study.longest_cycles} cycles executed ({study.by}), its bound is {study.bound_cycles}",
     )

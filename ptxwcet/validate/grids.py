@@ -1,4 +1,4 @@
-"""Random grids: blocks of random cases on several SMs, run whole, against the bound of a grid.
+"""Generates random grids, blocks of random cases on several SMs, and compares runs with bounds.
 
 A grid is a function of (seed, index), as a case is. Its kinds of blocks execute the programs of one
 case, dealt to the warps anew for each kind.
@@ -36,7 +36,7 @@ from ptxwcet.warp.program import BlockWorkload, Node, Repeat, Step, TimedInstruc
 _MOST_KINDS, _MOST_BLOCKS, _MOST_SMS, _MOST_RESIDENT, _MOST_GAP = 3, 12, 4, 4, 5
 _MOST_TRIES = 1_000
 _OF_GRIDS = 1 << 40
-"""Added to the seed: other draws than those of the case."""
+"""The addition to the seed: other draws than those of the case."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class GridViolation:
         )
 
     def lines(self) -> Iterator[str]:
-        """The grid line by line: its blocks, what the warps of each kind execute."""
+        """Yields the grid line by line: its blocks, and the programs of the warps of each kind."""
         yield f"kind of each block: {', '.join(map(str, self.grid.blocks))}"
         for number, case in enumerate(self.grid.kinds):
             scoreboard = case.workload.scoreboard.value
@@ -81,10 +81,10 @@ class GridViolation:
 
 @dataclass
 class GridTally:
-    """Counts over grids; ``violations`` are runs above the bound.
+    """The counts over grids; ``violations`` are runs above the bound.
 
-    ``reached`` runs took just as long as it; ``tails`` are grids whose bound has a term for what is
-    left when the last block starts, of which ``tails_needed`` were longer than the bound without.
+    ``reached`` runs took exactly as long as it; ``tails`` are grids whose bound has a term for the
+    work at the last start, of which ``tails_needed`` were longer than the bound without it.
     """
 
     grids: int = 0
@@ -105,7 +105,7 @@ class GridTally:
 
 
 def random_grid(seed: int, index: int) -> GridCase:
-    """Grid ``index`` of a mixture of the families that grids are simulated of. Cost: linear."""
+    """Returns grid ``index`` of a mixture of the families with simulated grids. Cost: linear."""
     family, case = mixed_case(seed, index, WITHOUT_MEMORY)
     draws = Draws(seed + _OF_GRIDS, index)
     programs = _by_warp(case.workload)
@@ -124,11 +124,11 @@ def random_grid(seed: int, index: int) -> GridCase:
 
 
 def attack_grids(seed: int, indices: Iterable[int], bounds: Bounds | None = None) -> GridTally:
-    """The grids of these indices, each run under several policies. Cost: some ms a grid."""
+    """Runs the grids of these indices, each under several policies. Cost: some ms per grid."""
     tally = GridTally()
     for index in indices:
         grid = random_grid(seed, index)
-        said = _bound(grid, bounds or Bounds())
+        bound = _bound(grid, bounds or Bounds())
         workload = grid_workload(grid)
         tally.grids += 1
         longest = 0
@@ -136,16 +136,16 @@ def attack_grids(seed: int, indices: Iterable[int], bounds: Bounds | None = None
             cycles = _length(grid, workload, run)
             longest = max(longest, cycles)
             tally.runs += 1
-            tally.reached += cycles == said.cycles
-            if cycles > said.cycles:
-                tally.violations.append(GridViolation(grid, run, cycles, said.cycles))
-        tally.tails += said.tail_cycles > 0
-        tally.tails_needed += said.tail_cycles > 0 and longest > said.cycles - said.tail_cycles
+            tally.reached += cycles == bound.cycles
+            if cycles > bound.cycles:
+                tally.violations.append(GridViolation(grid, run, cycles, bound.cycles))
+        tally.tails += bound.tail_cycles > 0
+        tally.tails_needed += bound.tail_cycles > 0 and longest > bound.cycles - bound.tail_cycles
     return tally
 
 
 def shrunk(violation: GridViolation, bounds: Bounds | None = None) -> GridViolation:
-    """The violation on a grid of fewer blocks, SMs and resident blocks, and of smaller kinds.
+    """Returns the violation with fewer blocks, SMs and residents, and smaller kinds.
 
     Greedy, and a function of its arguments. Cost: at most :data:`_MOST_TRIES` runs.
     """
@@ -166,7 +166,7 @@ def shrunk(violation: GridViolation, bounds: Bounds | None = None) -> GridViolat
 
 
 def _smaller(grid: GridCase) -> Iterator[GridCase]:
-    """Grids with one thing less."""
+    """Yields grids with one thing less."""
     blocks = grid.blocks
     for place in range(len(blocks)):
         if len(blocks) > 1:
@@ -188,7 +188,7 @@ def _smaller(grid: GridCase) -> Iterator[GridCase]:
 
 
 def _fewer_instructions(workload: BlockWorkload) -> Iterator[BlockWorkload]:
-    """The workload with one instruction or loop of one warp less; barriers stay."""
+    """Yields the workload with one instruction or loop of one warp less; barriers stay."""
     dealt = _by_warp(workload)
     for warp, body in enumerate(dealt):
         for place, node in enumerate(body):
@@ -199,7 +199,7 @@ def _fewer_instructions(workload: BlockWorkload) -> Iterator[BlockWorkload]:
 
 
 def bound_case(grid: GridCase, bounds: Bounds) -> int:
-    """The bound of a grid, from what its kinds of blocks ask."""
+    """Returns the bound of a grid, from the demand of its kinds of blocks."""
     return _bound(grid, bounds).cycles
 
 
@@ -218,7 +218,7 @@ def _runs(index: int) -> Iterator[Run]:
 
 
 def _length(grid: GridCase, workload: GridWorkload, run: Run) -> int:
-    # here: its compiled code is loaded only when something is simulated
+    # Imported here: its compiled code is loaded only for a simulation.
     from ptxwcet.simulator.grid_engine import simulate_grid
 
     configuration = grid.kinds[0].configuration
@@ -227,13 +227,13 @@ def _length(grid: GridCase, workload: GridWorkload, run: Run) -> int:
 
 
 def _by_warp(workload: BlockWorkload) -> list[tuple[Node, ...]]:
-    """The program of each warp."""
-    found = {warp: row.program.body for row in workload.classes for warp in row.warps}
-    return [found[warp] for warp in sorted(found)]
+    """Returns the program of each warp."""
+    programs = {warp: c.program.body for c in workload.classes for warp in c.warps}
+    return [programs[warp] for warp in sorted(programs)]
 
 
 def grid_workload(grid: GridCase) -> GridWorkload:
-    """What each warp of each block executes, as the grid simulator takes it."""
+    """Returns the programs of each warp of each block, for the grid simulator."""
     numbers: dict[tuple[Node, ...], int] = {}
     kinds = [
         [numbers.setdefault(body, len(numbers)) for body in _by_warp(case.workload)]
@@ -245,7 +245,7 @@ def grid_workload(grid: GridCase) -> GridWorkload:
 
 
 def _traced(body: Sequence[Node]) -> TracedProgram:
-    """A program of one path, each instruction a visit of its own."""
+    """Returns a program of one path, each instruction a visit of its own."""
     nodes: list[TracedNode] = []
     for node in body:
         if isinstance(node, Repeat):

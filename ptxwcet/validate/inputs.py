@@ -1,12 +1,12 @@
-"""Bounds against executions: for inputs of a launch, paths and times within what is claimed.
+"""Compares bounds with executions: paths and times within the claims, for inputs of a launch.
 
-For each input the kernel is executed; every warp's path must be one of those that path extraction
-found for its block, the simulated time of what was executed at most the safe bound of that block,
-and runs of the whole grid (:mod:`ptxwcet.validate.grid_study`) at most that of the launch.
-Inputs are those of a launch file, or data that are made up to lead a kernel astray, chosen again
-and again around the best ones. Values are those at which arithmetic goes wrong and loops run long:
-0, 1, -1, small numbers, indices of the arrays, powers of two and their neighbours, the ends of the
-type. Random numbers come from NumPy's ``RandomState``, so that a seed means the same everywhere.
+For each input the kernel is executed; every warp's path must be one of the extracted paths of its
+block, the simulated time of the executed path at most the safe bound of that block, and runs of the
+whole grid (:mod:`ptxwcet.validate.grid_study`) at most the bound of the launch. Inputs are those of
+a launch file, or adversarial data, chosen repeatedly around the best ones. Values are those at
+which arithmetic goes wrong and loops run long: 0, 1, -1, small numbers, indices of the arrays,
+powers of two and their neighbours, the ends of the type. Random numbers are from NumPy's
+``RandomState``, so that a seed means the same everywhere.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ from ptxwcet.validate.containment import Departure, find_departure, length
 from ptxwcet.validate.grid_study import GridValidation, validate_grid
 
 MOST_ATTACKED = 200_000
-"""Warp-instructions of a run on adversarial data, after which it is left out."""
+"""The warp-instructions of a run on adversarial data, after which it is left out."""
 
 _ENDLESS = "PW411"
 Array = np.ndarray[Any, np.dtype[Any]]
 KINDS = ("own", "small", "tiny", "indices", "edges", "ends", "one", "random")
-_AGAIN = 0.6  # how often the best data so far are changed, not replaced
+_AGAIN = 0.6  # the share of draws in which the best data so far are changed, not replaced
 MOST_STEPS = 1_000_000
-"""Basic blocks that the warps of a block may have executed to be compared one by one."""
+"""The most basic blocks executed by the warps of a block that are compared individually."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutedRow:
     """A kind of blocks of one execution: its longest run against the safe bound of its block.
 
-    ``blocks`` counts the blocks that executed the same. ``safe_cycles`` is the bound of the range
-    of block indices whose paths hold what was executed, None if none does.
+    ``blocks`` counts the blocks with the same execution. ``safe_cycles`` is the bound of the range
+    of block indices whose paths contain the executed ones, None without such a range.
     """
 
     blocks: int
@@ -67,9 +67,9 @@ class ExecutedRow:
 
 @dataclass(frozen=True, slots=True)
 class InputValidation:
-    """One input: what was executed, and every contradiction (PW535, PW538) or finding.
+    """One input: its executions, and every contradiction (PW535, PW538) or finding.
 
-    ``grid`` are the runs of all blocks together, None where the bound of the launch says nothing of
+    ``grid`` are the runs of all blocks together, None where the launch's bound does not apply to
     them: without one, or where paths or facts are contradicted already.
     """
 
@@ -83,7 +83,7 @@ class InputValidation:
 def validate_inputs(
     request: Request, module: Module, machine: Machine, inputs: int
 ) -> Iterator[InputValidation]:
-    """Validates the bound of a launch by executions: the file's own input first, then others.
+    """Validates the bound of a launch by executions: of the file's own input first, then of others.
 
     The other inputs have other seeds in the arrays that have one. Raises PtxwcetError: PW427
     without a launch file, problems of the inputs, a kernel without a static bound. Cost: that of
@@ -97,7 +97,7 @@ def validate_inputs(
 def analysed_launch(
     request: Request, module: Module, machine: Machine, option: str
 ) -> tuple[LaunchFile, KernelAnalysis]:
-    """The launch of a request and the analysis of its kernel. Raises PtxwcetError."""
+    """Returns the launch of a request and the analysis of its kernel. Raises PtxwcetError."""
     if request.launch_file is None:
         raise PtxwcetError(
             Diagnostic("PW427", f"{option} without a launch file", help="give --launch")
@@ -122,9 +122,9 @@ def validate_input(
     *,
     most_instructions: int = MOST_INSTRUCTIONS,
 ) -> InputValidation:
-    """One execution against the analysis of its launch; ``seed`` is that of random choices.
+    """Compares one execution with the analysis of its launch; ``seed`` is for random choices.
 
-    Raises PtxwcetError for what cannot be executed, PW411 after ``most_instructions``.
+    Raises PtxwcetError for an impossible execution, PW411 after ``most_instructions``.
     """
     options = EmulatorOptions(most_instructions, record_paths=True)
     execution = execute(analysis.kernel, module, launch, options=options)
@@ -162,7 +162,7 @@ class _Checker:
         if holding is None:
             self._report_path(piece.paths, departures)
         if self._exceeds_totals(piece.paths):
-            holding = None  # there is no bound for what the facts exclude
+            holding = None  # There is no bound for runs that the facts exclude.
         simulator = Simulator(piece.workload, SmConfiguration.of(self._analysis.machine))
         longest, by = max(
             ((run.cycles(simulator), str(run)) for run in self._plan), key=lambda timed: timed[0]
@@ -180,7 +180,7 @@ class _Checker:
         return ExecutedRow(piece.count or 0, longest, by, safe)
 
     def _exceeds_totals(self, paths: BlockPaths) -> bool:
-        """Whether a warp does more in its run than facts say, which is reported."""
+        """Returns whether a warp exceeds the facts in its run, which is reported."""
         exceeded = []
         for total in self._analysis.facts.totals:
             made = max(count_visits(warp.nodes, total.visits)[1] for warp in paths.warps)
@@ -215,16 +215,16 @@ class _Checker:
 
 
 BUG = "this is a bug of ptxwcet: please report the kernel and its launch"
-"""What to do about a path that nothing that was stated explains."""
+"""The remedy for a path that no stated fact explains."""
 
 
 def _remedy(analysis: KernelAnalysis) -> str:
-    """What to do about a path that was not expected."""
+    """Returns the remedy for an unexpected path."""
     facts, arrays = analysis.facts, analysis.launch.arrays
     stated = facts.loop_bounds or facts.never or facts.exclusive or facts.uniform
     if not stated and not arrays:
         return BUG
-    of_arrays = [row.source for row in arrays.values()]
+    of_arrays = [array.source for array in arrays.values()]
     placed = (*facts.loop_sources.values(), *facts.branch_sources.values())
     sources = dict.fromkeys((*placed, *of_arrays))
     names = f" ({', '.join(sources)})" if sources else ""
@@ -235,7 +235,7 @@ def _remedy(analysis: KernelAnalysis) -> str:
 
 
 def safe_cycles(piece: AnalysedPiece) -> int:
-    """The safe bound of a range of block indices."""
+    """Returns the safe bound of a range of block indices."""
     outcome = piece.outcomes["safe"]
     assert isinstance(outcome, BlockBound)
     return outcome.cycles
@@ -244,7 +244,7 @@ def safe_cycles(piece: AnalysedPiece) -> int:
 def _holding(
     pieces: Sequence[AnalysedPiece], paths: BlockPaths
 ) -> tuple[AnalysedPiece | None, list[Departure]]:
-    """The analysed blocks with the least bound that allow the paths; else how far each goes."""
+    """Returns the least-bounded analysed blocks that allow the paths; else all departures."""
     steps = sum(len(warp.warps) * length(warp.nodes) for warp in paths.warps)
     if steps > MOST_STEPS:
         message = f"{steps:,} executed basic blocks of a block: too many to compare"
@@ -253,7 +253,7 @@ def _holding(
     for piece in sorted(pieces, key=safe_cycles):
         of_warp = {warp: path.nodes for path in piece.paths.warps for warp in path.warps}
         pairs = dict.fromkeys((of_warp[w], path.nodes) for path in paths.warps for w in path.warps)
-        left = [row for row in (find_departure(*pair) for pair in pairs) if row is not None]
+        left = [d for d in (find_departure(*pair) for pair in pairs) if d is not None]
         if not left:
             return piece, []
         departures += left
@@ -265,11 +265,11 @@ def _holding(
 
 @dataclass(frozen=True, slots=True)
 class PathAttack:
-    """Executions on adversarial data: how many were compared, and how many were left out.
+    """The executions on adversarial data: the number compared, and the number left out.
 
     Left out are runs with a finding (an address outside of all arrays, a data race) and runs of
     more than :data:`MOST_ATTACKED` instructions. ``own`` and ``longest`` are the warp-instructions
-    of the launch file's own input and of the longest run. ``refusal`` says why there is no attack.
+    of the launch file's own input and of the longest run. ``refusal`` explains a missing attack.
     """
 
     compared: int = 0
@@ -283,12 +283,11 @@ class PathAttack:
 def attack_paths(
     request: Request, module: Module, machine: Machine, attacks: int, seed: int = 1
 ) -> PathAttack:
-    """Attacks the analysed paths of a launch with data chosen to go round loops often.
+    """Attacks the analysed paths of a launch with data chosen to iterate loops often.
 
-    Scalars stay as the launch file says, arrays are made up (AdversarialData),
-    those around which runs were longest again and again. Facts of the user may speak of the data:
-    with such there is no attack. Raises PtxwcetError as :func:`validate_inputs`. Cost: that of the
-    executions.
+    Scalars stay as in the launch file, arrays are generated (AdversarialData), repeatedly from
+    those with the longest runs. Facts of the user may concern the data: with such there is no
+    attack. Raises PtxwcetError as :func:`validate_inputs`. Cost: the executions.
     """
     launch, analysis = analysed_launch(request, module, machine, "--attack")
     return attack_analysis(analysis, module, emulated(launch), attacks, seed)
@@ -297,7 +296,7 @@ def attack_paths(
 def attack_analysis(
     analysis: KernelAnalysis, module: Module, launch: EmulatedLaunch, attacks: int, seed: int
 ) -> PathAttack:
-    """:func:`attack_paths` on an analysis that is there already."""
+    """Performs :func:`attack_paths` on an existing analysis."""
     facts = analysis.facts
     on_data = facts.loop_bounds or facts.never or facts.exclusive or facts.uniform or facts.totals
     if on_data or analysis.launch.arrays:
@@ -314,22 +313,22 @@ def attack_analysis(
         data.note(arguments, run.warp_instructions)
         own = run.warp_instructions if number == 0 else own
         longest = max(longest, run.warp_instructions)
-        contradictions.update({str(one): one for one in run.diagnostics})
+        contradictions.update({str(d): d for d in run.diagnostics})
     return PathAttack(compared, attacks - compared, own, longest, tuple(contradictions.values()))
 
 
 def _copied(arguments: tuple[Argument, ...]) -> tuple[Argument, ...]:
-    """Arguments whose arrays a run may write to."""
-    return tuple(one if isinstance(one, int | float | bytes) else one.copy() for one in arguments)
+    """Returns arguments whose arrays a run may write to."""
+    return tuple(a if isinstance(a, int | float | bytes) else a.copy() for a in arguments)
 
 
 def _attacked(
     analysis: KernelAnalysis, module: Module, launch: EmulatedLaunch, seed: int
 ) -> InputValidation | None:
-    """One run on adversarial data; None for one that says nothing.
+    """Performs one run on adversarial data; returns None for an inconclusive one.
 
-    A run that does not end within :data:`MOST_ATTACKED` instructions is none that the bound allows
-    if the bound has no room for so many.
+    A run that does not end within :data:`MOST_ATTACKED` instructions contradicts the bound if the
+    bound has no room for so many.
     """
     try:
         run = validate_input(analysis, module, launch, seed, most_instructions=MOST_ATTACKED)
@@ -350,8 +349,8 @@ def _attacked(
 
 
 class AdversarialData:
-    """A search over the arrays of a launch: :meth:`draw` gives data, :meth:`note` says how far a
-    run on them went. Scalars and aggregates, which are facts of the launch, stay.
+    """A search over the arrays of a launch: :meth:`draw` gives data, :meth:`note` takes the length
+    of a run on them. Scalars and aggregates, which are facts of the launch, stay.
     """
 
     def __init__(self, arguments: Sequence[Argument], seed: int) -> None:
@@ -359,12 +358,12 @@ class AdversarialData:
         self._random = np.random.RandomState(seed)
         self._best = self._arguments
         self._score = -1
-        self._sizes = [one.size for one in self._arguments if isinstance(one, np.ndarray)]
+        self._sizes = [a.size for a in self._arguments if isinstance(a, np.ndarray)]
 
     def draw(self) -> tuple[Argument, ...]:
-        """Other data: all arrays anew, or one of the best so far changed. Cost: linear in them."""
+        """Returns other data: all arrays anew, or one of the best so far changed. Linear."""
         chooser = self._random
-        places = [i for i, one in enumerate(self._arguments) if isinstance(one, np.ndarray)]
+        places = [i for i, a in enumerate(self._arguments) if isinstance(a, np.ndarray)]
         if not places:
             return self._arguments
         drawn = list(self._arguments)
@@ -378,12 +377,12 @@ class AdversarialData:
         return tuple(drawn)
 
     def note(self, arguments: tuple[Argument, ...], score: int) -> None:
-        """Says how many instructions a run on these data executed."""
+        """Records how many instructions a run on these data executed."""
         if score > self._score:
             self._best, self._score = arguments, score
 
     def _changed(self, own: Array, *, whole: bool) -> Array:
-        """New content for an array, or for some of its elements."""
+        """Returns new content for an array, or for some of its elements."""
         drawn = self._drawn(own)
         if whole or self._random.random_sample() < 0.5:
             return drawn
@@ -418,7 +417,7 @@ class AdversarialData:
         return changed
 
     def _chosen(self, values: Sequence[float], own: Array) -> Array:
-        """One of the values for each element of an array."""
+        """Returns one of the values for each element of an array."""
         places = np.asarray(self._random.randint(0, len(values), own.shape))
         chosen: Array = np.asarray(values)[places].astype(own.dtype)
         return chosen

@@ -1,7 +1,7 @@
-"""The short self-test of paths: kernels parsed, bounded, and executed on adversarial data.
+"""Self-test of paths in short form: kernels parsed, bounded, and executed on adversarial data.
 
-A few kernels are fixed, the others follow from a seed: predicates that are written on both sides
-of branches, loops that data bound, lanes that part. Executed paths must be analysed ones, simulated
+A few kernels are fixed, the others follow from a seed: predicates that are written on both sides of
+branches, loops that data bound, lanes that diverge. Executed paths must be analysed ones, simulated
 times within the bounds. The long form is in the project's benchmarks.
 """
 
@@ -67,7 +67,7 @@ _FIXED = {
 
 @dataclass(frozen=True, slots=True)
 class PathSelfTest:
-    """The summary: kernels, how many of them have a bound, runs compared, what was contradicted."""
+    """The summary: kernels, those with a bound, compared runs, contradictions."""
 
     kernels: int
     bounded: int
@@ -77,7 +77,7 @@ class PathSelfTest:
 
 @dataclass(frozen=True, slots=True)
 class AttackedKernel:
-    """A kernel, whether it has a bound, the runs compared and what they contradict.
+    """A kernel, whether it has a bound, the compared runs and their contradictions.
 
     ``longest`` are the warp-instructions of the longest run.
     """
@@ -91,21 +91,21 @@ class AttackedKernel:
     diagnostics: tuple[Diagnostic, ...] = ()
 
     def shrunk(self) -> str:
-        """The text without the instructions that what is contradicted first does not need."""
+        """Returns the text without the instructions that its first contradiction does not need."""
         code = self.diagnostics[0].code
 
         def remains(text: str) -> bool:
             try:
-                found = _attacked(self.name, text, self.seed).diagnostics
-            except PtxwcetError:  # no kernel any more
+                diagnostics = _attacked(self.name, text, self.seed).diagnostics
+            except PtxwcetError:  # no longer a kernel
                 return False
-            return any(one.code == code for one in found)
+            return any(d.code == code for d in diagnostics)
 
         return shrink_text(self.text, remains)
 
 
 def run_path_selftest(seed: int, random_kernels: int = RANDOM_KERNELS) -> PathSelfTest:
-    """Attacks the fixed kernels and so many random ones; a function of the arguments alone.
+    """Attacks the fixed kernels and random ones; a function of the arguments only.
 
     Cost: a few milliseconds a run, eight runs a kernel.
     """
@@ -120,7 +120,7 @@ def run_path_selftest(seed: int, random_kernels: int = RANDOM_KERNELS) -> PathSe
 
 
 def attack_random_kernels(seed: int, count: int) -> Iterator[AttackedKernel]:
-    """So many random kernels, attacked; each a function of seed and place. Cost: as above."""
+    """Yields attacked random kernels; each a function of seed and place. Cost: as above."""
     for number in range(count):
         text = _FRAME.format(body=_random_body(Random(f"{seed} {number}")))
         yield _attacked(f"random kernel {number} of seed {seed}", text, seed)
@@ -141,7 +141,7 @@ def _attacked(name: str, text: str, seed: int) -> AttackedKernel:
 
 
 def _random_body(chooser: Random) -> str:
-    """Predicates on data, written again on sides of branches, that loops and branches depend on."""
+    """Returns predicates on data, written again on sides of branches, for loops and branches."""
     lines = ["mov.u32 %r6, 0;"]
     for predicate in ("%p1", "%p2"):
         lines.append(_comparison(chooser, predicate))

@@ -1,4 +1,4 @@
-"""The self-test: known cases, random cases, the engine against its two oracles; its report.
+"""Runs the self-test: known cases, random cases, the engine against its two oracles; its report.
 
 Everything in a :class:`SelfTest` is a function of the installed files, the seed and the number of
 cases: two runs with these three equal print the same.
@@ -35,10 +35,10 @@ _SHRINKING_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class SelfTest:
-    """The summary: what was tested, with what, and what was found.
+    """The summary: the subjects, the means and the results of the tests.
 
-    ``known`` are the corpus cases with, for those that fail, what differs; ``grids`` what came of
-    random grids.
+    ``known`` are the corpus cases with the differences of those that fail; ``grids`` are the
+    results of random grids.
     """
 
     versions: tuple[tuple[str, str], ...]
@@ -63,10 +63,10 @@ def run_selftest(
 ) -> SelfTest:
     """Runs the self-test: the corpus, then random cases until the time is up or all are done.
 
-    ``cases`` None: as many as the time allows, in whole chunks; else exactly so many, whatever
-    the time. To every seventh case comes a random grid. The time begins when the corpus, a case of
-    each family and a grid have been run once: what is compiled on first use is compiled by then. Up
-    to three violations of blocks are shrunk to witnesses.
+    ``cases`` None: as many as the time allows, in whole chunks; else exactly this many, whatever
+    the time. Every seventh case is accompanied by a random grid. The time begins when the corpus, a
+    case of each family and a grid have been run once: code compiled on first use is compiled by
+    then. Up to three violations of blocks are shrunk to witnesses.
     """
     corpus, failing, checks = _check_corpus(bounds)
     if cases is None:
@@ -107,7 +107,7 @@ def run_selftest(
 
 
 def _grids(first: int, end: int) -> range:
-    """The grids that come to the cases ``first`` to ``end - 1``."""
+    """Returns the grids of the cases ``first`` to ``end - 1``."""
     return range(-(-first // _CASES_A_GRID), -(-end // _CASES_A_GRID))
 
 
@@ -132,8 +132,8 @@ def _check_corpus(
     return tuple(results), failing, checks
 
 
-def _differences(known: KnownCase, values: tuple[int | None, ...]) -> list[str]:
-    expected = (known.worst, known.safe, known.gub, known.lower)
+def _differences(case: KnownCase, values: tuple[int | None, ...]) -> list[str]:
+    expected = (case.worst, case.safe, case.gub, case.lower)
     names = ("worst case", "SAFE", "GUB", "lower bound")
     return [
         f"{name} is {value}, known is {right}"
@@ -209,7 +209,7 @@ class SelfTestReport(ReportHead):
 
 
 def build_selftest_report(summary: SelfTest, paths: PathSelfTest) -> SelfTestReport:
-    """The report of a self-test: it has passed if both of its halves have."""
+    """Returns the report of a self-test: it has passed if both of its halves have."""
     grids = summary.grids
     return SelfTestReport(
         *report_head(),
@@ -229,7 +229,7 @@ def build_selftest_report(summary: SelfTest, paths: PathSelfTest) -> SelfTestRep
 
 
 def differences_from(report: SelfTestReport) -> Iterator[str]:
-    """What a self-test was made with that is another one here; empty if all is the same."""
+    """Yields the differences of this installation from the self-test's; none if all is the same."""
     versions, digests = describe_installation()
     for name, value in report.versions.items():
         if versions.get(name) != value:
@@ -251,7 +251,7 @@ def _family(tally: Tally) -> FamilyRow:
 
 
 def selftest_lines(report: SelfTestReport) -> Iterator[str]:
-    """The report as text for people."""
+    """Yields the report as text for people."""
     yield "ptxwcet self-test"
     for name, version in report.versions.items():
         yield f"  {name:<28} {version}"
@@ -293,16 +293,15 @@ def _verdict(report: SelfTestReport) -> Iterator[str]:
         yield "FAILED: no random case was run: give a longer --timeout, or --cases"
 
 
-def _tightness(row: FamilyRow) -> str:
-    """Least, median and largest ratio of the bound to the longest observed schedule."""
-    one = row.safe_over_longest_permille
-    values = (one.least, one.median, one.most)
+def _tightness(family: FamilyRow) -> str:
+    """Returns least, median and largest ratio of the bound to the longest observed schedule."""
+    ratios = family.safe_over_longest_permille
+    values = (ratios.least, ratios.median, ratios.most)
     return " .. ".join("-" if value is None else f"{value / 1000:.3f}" for value in values)
 
 
-# --- The built-in corpus: blocks whose exact worst case is known, with their bounds ---------------
 # The first five are published: Example 1 of [J] and the four blocks that exceed GUB. In the others
-# SAFE or the lower bound is exact, so that a bound that loses a cycle is caught: by each of them
+# SAFE or the lower bound is exact, so that a bound that loses a cycle is detected: by each of them
 # for another reason, which its name states.
 
 

@@ -57,7 +57,7 @@ def validate_tool(seconds: float, cases: int | None, seed: int, form: str) -> in
         echo("\n".join(selftest_lines(report)))
     diagnostics = [witness.diagnostic() for witness in summary.witnesses]
     violations = summary.grids.violations[:_MOST_SHOWN]
-    diagnostics += [Diagnostic("PW535", f"a bound is contradicted: {one}") for one in violations]
+    diagnostics += [Diagnostic("PW535", f"a bound is contradicted: {v}") for v in violations]
     diagnostics += paths.diagnostics
     if diagnostics:
         echo(render_all(diagnostics), err=True)

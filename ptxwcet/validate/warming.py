@@ -1,4 +1,4 @@
-"""Working out beforehand what is otherwise worked out on first use: for images of containers."""
+"""Prepares in advance the tables and code of the first use: for images of containers."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ptxwcet.validate.grids import attack_grids
 def warm_up(show: Callable[[int, int], None]) -> None:
     """Builds the tables of the parser, and runs every compiled function once.
 
-    ``show`` is called with the steps done, and all of them. Cost: half a minute the first time, a
-    second afterwards.
+    ``show`` is called with the completed steps, and all of them. Cost: half a minute the first
+    time, a second afterwards.
     """
     steps: tuple[Callable[[], object], ...] = (
-        *(one.prepare for one in FRONT_ENDS),
+        *(reader.prepare for reader in FRONT_ENDS),
         lambda: attack(1, range(len(FAMILIES))),
         lambda: attack_grids(1, range(1)),
         lambda: fill_table("LC", 3, 1, 1, lambda done, every: True),

@@ -1,4 +1,4 @@
-"""``ptxwcet simulate warmup``: compiles what is otherwise compiled on first use."""
+"""``ptxwcet simulate warmup``: compiles the code that is otherwise compiled on first use."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def simulate_warmup() -> int:
                 help=f"say another: {CACHE_VARIABLE}=FOLDER",
             )
         )
-    # here: numpy and the simulators are no matter where nothing can be kept
+    # Imported here: numpy and the simulators are unnecessary if nothing can be kept.
     from ptxwcet.validate.warming import warm_up
 
     with ProgressLine("steps") as progress:

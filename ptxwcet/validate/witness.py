@@ -30,10 +30,10 @@ _MOST_EVENTS = 60
 
 @dataclass(frozen=True)
 class Witness:
-    """``violation`` of ``case``; ``issues`` are the warps in the order in which they issue.
+    """A violation of a case; ``issues`` are the warps in their order of issue.
 
     ``run`` has the dispatches, if the schedule is a policy's; ``decisions`` are the adversary's
-    (:meth:`Simulator.run_script`), if it is one of its.
+    (:meth:`Simulator.run_script`), if the schedule is its own.
     """
 
     case: Case
@@ -43,7 +43,7 @@ class Witness:
     decisions: tuple[int, ...] = ()
 
     def diagnostic(self) -> Diagnostic:
-        """PW535 with the witness as notes."""
+        """Returns PW535 with the witness as notes."""
         return Diagnostic(
             "PW535",
             f"a bound is contradicted: {self.violation}",
@@ -52,7 +52,7 @@ class Witness:
         )
 
     def lines(self) -> Iterator[str]:
-        """The witness line by line: machine, programs, schedule."""
+        """Yields the witness line by line: machine, programs, schedule."""
         case = self.case
         yield f"case: {case.name}"
         sub_cores = f", {case.schedulers} sub-cores" if case.schedulers > 1 else ""
@@ -83,7 +83,7 @@ def _listed(numbers: tuple[int, ...]) -> str:
 
 
 def describe(body: tuple[Node, ...]) -> str:
-    """A program in the notation of the docs: ``B(3,0)->r1 ; 5 x [A(2,0) reads r2]``."""
+    """Returns a program in the notation of the docs: ``B(3,0)->r1 ; 5 x [A(2,0) reads r2]``."""
     return " ; ".join(_describe(node) for node in body)
 
 
@@ -127,7 +127,7 @@ def find_witness(
     *,
     seconds: float = 10.0,
 ) -> Witness:
-    """A small witness of a violation that ``plan`` shows on ``case``.
+    """Returns a small witness of a violation that ``plan`` shows on ``case``.
 
     Only the part of the plan that shows it is repeated while shrinking. Cost: at most about
     ``seconds``, and one run of the plan.
@@ -135,7 +135,7 @@ def find_witness(
     narrow = _narrowed(plan, violation)
 
     def persists(candidate: Case) -> bool:
-        # a block without instructions shows nothing, even if a broken bound fails on it
+        # A block without instructions shows nothing, even if a broken bound fails on it.
         return (
             candidate.instructions > 0 and _same(candidate, violation, narrow, bounds) is not None
         )
@@ -158,15 +158,15 @@ def find_witness(
 
 
 def _same(case: Case, violation: Violation, plan: Plan, bounds: Bounds | None) -> Violation | None:
-    """The violation of the same check and run on another case."""
-    for found in check_case(case, plan, bounds).violations:
-        if found.check is violation.check and found.run == violation.run:
-            return found
+    """Returns the violation of the same check and run on another case."""
+    for other in check_case(case, plan, bounds).violations:
+        if other.check is violation.check and other.run == violation.run:
+            return other
     return None
 
 
 def _narrowed(plan: Plan, violation: Violation) -> Plan:
-    """The part of a plan that shows the violation."""
+    """Returns the part of a plan that shows the violation."""
     kept = replace(
         plan,
         runs=tuple(run for run in plan.runs if run == violation.run),
@@ -180,21 +180,20 @@ def _narrowed(plan: Plan, violation: Violation) -> Plan:
     return kept if violation.check is Check.SAFE_SEARCHED else replace(kept, schedules=0)
 
 
-# --- Shrinking: from a case that shows a violation to a small one that still does -----------------
-# Greedy: of all ways to make the case simpler (fewer warps, instructions, iterations, registers,
+# Greedy: of all simplifications of the case (fewer warps, instructions, iterations, registers,
 # sub-cores, smaller times) the first that keeps the violation is taken, until none does or the time
-# is up. Large steps are tried before small ones, so a kernel's workload comes down in few tries.
+# is up. Large steps are tried before small ones, so a kernel's workload shrinks in few tries.
 
 
 MOST_TRIES = 400
-"""Of a text that is shrunk."""
+"""The most tries of shrinking a text."""
 
 Body = tuple[Node, ...]
 _Value = TypeVar("_Value")
 
 
 def shrink(case: Case, persists: Callable[[Case], bool], *, seconds: float = 10.0) -> Case:
-    """A case as simple as can be found for which ``persists`` still holds.
+    """Returns the simplest case of a search for which ``persists`` still holds.
 
     A candidate that is refused or deadlocks does not count. Deterministic unless the time runs out.
     Cost: one call of ``persists`` a candidate.
@@ -227,9 +226,9 @@ def descend(
     large: _Value, step: Callable[[_Value], Iterator[_Value]], still: Callable[[_Value], bool]
 ) -> _Value:
     """Takes simplifications of one kind for as long as one keeps the violation."""
-    found: _Value | None = large
-    while found is not None:
-        large, found = found, next(filter(still, step(found)), None)
+    smaller: _Value | None = large
+    while smaller is not None:
+        large, smaller = smaller, next(filter(still, step(smaller)), None)
     return large
 
 
@@ -240,7 +239,7 @@ def _fewer_cores(case: Case) -> Iterator[Case]:
 
 
 def _plainer_units(case: Case) -> Iterator[Case]:
-    """With one server a sub-core of one more unit; with a faster memory."""
+    """Yields cases with one server per sub-core of one more unit; with a faster memory."""
     for memory in _smaller(case.memory_cycles, 0):
         yield replace(case, memory_cycles=memory)
     for index in range(len(case.servers)):
@@ -248,7 +247,7 @@ def _plainer_units(case: Case) -> Iterator[Case]:
 
 
 def _fewer_warps(case: Case) -> Iterator[Case]:
-    """Without a class of warps; with half of its warps; without one warp."""
+    """Yields cases without a class of warps; with half of its warps; without one warp."""
     classes = case.workload.classes
     if len(classes) > 1:
         for index in range(len(classes)):
@@ -262,31 +261,30 @@ def _fewer_warps(case: Case) -> Iterator[Case]:
 
 
 def _with_classes(case: Case, classes: tuple[WarpClass, ...]) -> Case:
-    """The case with these classes; warps are numbered from 0 again, in their old order."""
-    order = sorted(warp for one in classes for warp in one.warps)
+    """Returns the case with these classes; warps are numbered from 0 again, in their old order."""
+    order = sorted(warp for c in classes for warp in c.warps)
     number = {warp: index for index, warp in enumerate(order)}
     renumbered = tuple(
-        WarpClass(one.program, tuple(number[warp] for warp in one.warps)) for one in classes
+        WarpClass(c.program, tuple(number[warp] for warp in c.warps)) for c in classes
     )
     return replace(case, workload=BlockWorkload(renumbered, case.workload.scoreboard))
 
 
 def _smaller_programs(case: Case) -> Iterator[Case]:
     classes = case.workload.classes
-    for index, one in enumerate(classes):
-        for body in _simpler(one.program.body):
-            changed = replace(one, program=WarpProgram(body))
+    for index, own in enumerate(classes):
+        for body in _simpler(own.program.body):
+            changed = replace(own, program=WarpProgram(body))
             smaller = (*classes[:index], changed, *classes[index + 1 :])
             yield replace(case, workload=BlockWorkload(smaller, case.workload.scoreboard))
 
 
 def _fewer_barriers(case: Case) -> Iterator[Case]:
-    """Without barrier k of each program, written order: classes must agree on their barriers."""
+    """Yields cases without barrier k of each program: classes must agree on their barriers."""
     classes = case.workload.classes
-    for k in range(max(_barriers(one.program.body) for one in classes)):
+    for k in range(max(_barriers(c.program.body) for c in classes)):
         dropped = tuple(
-            replace(one, program=WarpProgram(_without_barrier(one.program.body, [k])))
-            for one in classes
+            replace(c, program=WarpProgram(_without_barrier(c.program.body, [k]))) for c in classes
         )
         yield replace(case, workload=BlockWorkload(dropped, case.workload.scoreboard))
 
@@ -299,7 +297,7 @@ def _barriers(body: Body) -> int:
 
 
 def _without_barrier(body: Body, left: list[int]) -> Body:
-    """The body without the barrier before which ``left[0]`` others come."""
+    """Returns the body without the barrier that ``left[0]`` others precede."""
     out: list[Node] = []
     for node in body:
         if isinstance(node, Barrier):
@@ -313,7 +311,7 @@ def _without_barrier(body: Body, left: list[int]) -> Body:
 
 
 def _simpler(body: Body) -> Iterator[Body]:
-    """Bodies with a stretch dropped, longest first; then with one node simpler."""
+    """Yields bodies with a run of nodes dropped, longest first; then with one node simpler."""
     size = len(body) // 2 if len(body) > 1 else len(body)
     while size:
         for begin in range(0, len(body), size):
@@ -372,7 +370,7 @@ def _smaller(value: int, least: int) -> Iterator[int]:
 
 
 def shrink_text(text: str, remains: Callable[[str], bool]) -> str:
-    """Deletes instructions, many at once and then one by one, as long as ``remains`` holds.
+    """Deletes instructions, many at once and then individually, while ``remains`` holds.
 
     Labels and declarations stay. Cost: at most :data:`MOST_TRIES` calls of ``remains``.
     """
@@ -403,6 +401,6 @@ def shrink_text(text: str, remains: Callable[[str], bool]) -> str:
 
 
 def _is_deletable(line: str) -> bool:
-    """Whether a line is an instruction."""
+    """Returns whether a line is an instruction."""
     line = line.strip()
     return line.endswith(";") and not line.startswith((".", "//")) and "ld.param" not in line

@@ -1,4 +1,4 @@
-"""Aligning the barrier sections of different warps without unrolling their loops.
+"""Aligns the barrier sections of different warps without unrolling their loops.
 
 All warps of a block must meet the same sequence of barriers; a warp that has exited counts as
 arrived (model, rule 6). Programs may be compressed differently: ``(a|b|) * 10`` in one class of
@@ -15,8 +15,8 @@ from ptxwcet.support.records import dataclass
 from ptxwcet.warp.program import Barrier
 from ptxwcet.warp.segments import Section, SectionChoice, SectionNode, SectionRepeat
 
-# Aligned sections before the alignment is refused. Warps of one kernel run the same loops, so a few
-# times the number of its barriers is what real kernels need.
+# The most aligned sections before the alignment is refused. Warps of one kernel run the same loops,
+# so real kernels need a few times the number of their barriers.
 _MOST_SECTIONS = 20_000
 
 
@@ -33,7 +33,7 @@ class AlignedSection:
 
 @dataclass(frozen=True, slots=True)
 class AlignedChoice:
-    """Common sections of which one sequence is executed, ``multiplicity`` times one of them."""
+    """Alternative common sections: one sequence is executed, ``multiplicity`` times in all."""
 
     multiplicity: int
     alternatives: tuple[tuple[AlignedSection | AlignedChoice, ...], ...]
@@ -43,7 +43,7 @@ AlignedStep = AlignedSection | AlignedChoice
 
 
 def align_sections(classes: Sequence[Sequence[SectionNode]]) -> tuple[AlignedStep, ...]:
-    """The common sections of all classes, in the order in which they are first executed.
+    """Returns the common sections of all classes, in the order of their first execution.
 
     Choices of the whole block are aligned side by side. Raises PW502 if classes meet different
     barriers, PW503 if their loops cannot be aligned in closed form within the limit. Cost:
@@ -55,7 +55,7 @@ def align_sections(classes: Sequence[Sequence[SectionNode]]) -> tuple[AlignedSte
 
 
 def _align(stacks: list[list[SectionNode]], times: int, out: list[AlignedStep]) -> None:
-    """Aligns what is on the stacks (next item last), the whole being executed ``times`` times."""
+    """Aligns the stacks (next item last); the whole is executed ``times`` times."""
     while any(stacks):
         count = max(_leading(stack) for stack in stacks)
         if count:
@@ -76,7 +76,7 @@ def _align(stacks: list[list[SectionNode]], times: int, out: list[AlignedStep]) 
         period = lcm(*lengths)
         shortest = min(head.count * n for head, n in zip(heads, lengths, strict=True))
         rounds = shortest // period
-        if rounds == 0:  # a repeat ends within the common period: lay it out
+        if rounds == 0:  # A repeat ends within the common period: it is laid out.
             _lay_out(stacks, shortest, times, out)
             continue
         inner = [_split(stack, period, rounds) if stack else [] for stack in stacks]
@@ -86,9 +86,9 @@ def _align(stacks: list[list[SectionNode]], times: int, out: list[AlignedStep]) 
 def _choose(stacks: list[list[SectionNode]], times: int) -> AlignedChoice:
     """Takes the choices off all stacks and aligns their alternatives."""
     choices = [stack.pop() if stack else None for stack in stacks]
-    present = [one for one in choices if isinstance(one, SectionChoice)]
-    shapes = {(one.site, tuple(map(_barriers, one.alternatives))) for one in present}
-    if len(present) < sum(one is not None for one in choices) or len(shapes) != 1:
+    present = [c for c in choices if isinstance(c, SectionChoice)]
+    shapes = {(c.site, tuple(map(_barriers, c.alternatives))) for c in present}
+    if len(present) < sum(c is not None for c in choices) or len(shapes) != 1:
         raise PtxwcetError(_differing_choices())
     alternatives = []
     for number in range(len(present[0].alternatives)):
@@ -106,7 +106,7 @@ _Barriers = tuple["int | tuple[str, tuple[_Barriers, ...]]", ...]
 
 
 def _barriers(sections: Sequence[SectionNode]) -> _Barriers:
-    """How many barriers are met, one number for those between two places that are not counted."""
+    """Returns the number of barriers, split at places whose counts are unknown."""
     out: list[int | tuple[str, tuple[_Barriers, ...]]] = [0]
     for node in sections:
         match node:
@@ -151,14 +151,14 @@ def _differing_loops() -> Diagnostic:
 def _lay_out(
     stacks: list[list[SectionNode]], count: int, times: int, out: list[AlignedStep]
 ) -> None:
-    """Aligns the next ``count`` sections one by one."""
+    """Aligns the next ``count`` sections individually."""
     pieces = [_take(stack, count) for stack in stacks]
     for k in range(count):
         _emit([piece[k] if k < len(piece) else None for piece in pieces], times, out)
 
 
 def _split(stack: list[SectionNode], period: int, rounds: int) -> list[SectionNode]:
-    """Takes ``rounds`` times ``period`` sections off the repeat at the head; one round of them."""
+    """Takes ``rounds`` times ``period`` sections off the repeat at the head; returns one round."""
     head = _head(stack)
     stack.pop()
     copies = period // _length(head.sections)
@@ -176,7 +176,7 @@ def _head(stack: list[SectionNode]) -> SectionRepeat:
 
 
 def _body(stack: list[SectionNode]) -> list[SectionNode]:
-    """Takes the repeat off the stack, if there is one; one round of it."""
+    """Takes the repeat off the stack, if there is one; returns one round of it."""
     if not stack:
         return []
     head = _head(stack)
@@ -185,7 +185,7 @@ def _body(stack: list[SectionNode]) -> list[SectionNode]:
 
 
 def _leading(stack: list[SectionNode]) -> int:
-    """Number of single sections before the first repeat or choice."""
+    """Returns the number of single sections before the first repeat or choice."""
     count = 0
     for node in reversed(stack):
         if not isinstance(node, Section):
@@ -195,7 +195,7 @@ def _leading(stack: list[SectionNode]) -> int:
 
 
 def _length(sections: tuple[SectionNode, ...]) -> int:
-    """Number of sections, repeats counted in full."""
+    """Returns the number of sections, repeats counted in full."""
     total = 0
     for node in sections:
         match node:
@@ -269,7 +269,7 @@ def _emit(sections: Sequence[Section | None], times: int, out: list[AlignedStep]
                 help="all warps must meet the same sequence of barriers",
             )
         )
-    barriers = [None if one is None else one.barrier for one in sections]
+    barriers = [None if section is None else section.barrier for section in sections]
     if None in barriers and any(isinstance(b, Barrier) and b.counts for b in barriers):
         raise PtxwcetError(_missed(next(filter(None, names))))
     if len(out) >= _MOST_SECTIONS:

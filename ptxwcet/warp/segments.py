@@ -1,16 +1,16 @@
-"""Sections of a warp program between barriers ([J] 4.2; model, section 2).
+"""Cuts a warp program into sections between barriers ([J] 4.2; model, section 2).
 
 Cutting keeps loops closed. With ``B`` a barrier, ``p Repeat(N, x B y B z) q`` becomes::
 
     p x B | y B | ( z x B | y B ) * (N - 1) | z q
 
 Barriers of a part of the block stay in the sections; :func:`cut_at_waits` cuts a section again at
-those at which its warps wait.
+those where its warps wait.
 
 A section includes the barrier that ends it (its own initiation and latency count there); the last
 section of a program ends at its exit instead. Where all warps of the block choose between sides
-with barriers, ``p {x B y, z} q``, the sections of the sides are alternatives, and what may have
-been executed since the last barrier begins the next section::
+with barriers, ``p {x B y, z} q``, the sections of the sides are alternatives, and the code that may
+have been executed since the last barrier begins the next section::
 
     { p x B | , - } {y, p z} q
 """
@@ -40,7 +40,7 @@ from ptxwcet.warp.structure import Body, entered, with_bodies
 
 
 class NotStaticError(PtxwcetError):
-    """Which arrivals complete which phase is not known; ``origin`` is the kernel's instruction."""
+    """The error of arrivals with an unknown phase; ``origin`` is the kernel's instruction."""
 
     def __init__(self, join: PartialBarrier, reason: str, help_text: str = "") -> None:
         phases = "let as many warps arrive as the barrier counts, in each phase the same, and none "
@@ -54,7 +54,7 @@ class NotStaticError(PtxwcetError):
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What a warp executes between two barriers. ``barrier`` is its last node, None at the exit."""
+    """The code of a warp between two barriers. ``barrier`` is its last node, None at the exit."""
 
     body: tuple[Node, ...]
     barrier: Barrier | PartialBarrier | None
@@ -64,7 +64,7 @@ class Section:
 class SectionRepeat:
     """A sequence of sections executed ``count`` (>= 1) times in a row.
 
-    With a ``site`` it may be fewer times, but as often by all warps of the block.
+    With a ``site`` it may be fewer times, but equally often by all warps of the block.
     """
 
     count: int
@@ -74,7 +74,7 @@ class SectionRepeat:
 
 @dataclass(frozen=True, slots=True)
 class SectionChoice:
-    """Sequences of sections of which one is executed, the same by all warps of the block."""
+    """Alternative sequences of sections: one is executed, the same by all warps of the block."""
 
     site: int
     alternatives: tuple[tuple[Section | SectionRepeat | SectionChoice, ...], ...]
@@ -84,7 +84,7 @@ SectionNode = Section | SectionRepeat | SectionChoice
 
 
 def has_barrier(body: Sequence[Node]) -> bool:
-    """Whether a body has a barrier, of all warps or of some, or a choice of the whole block.
+    """Returns whether a body has a barrier, of all warps or of some, or a choice of the block.
 
     Cost: linear in the tree.
     """
@@ -92,7 +92,7 @@ def has_barrier(body: Sequence[Node]) -> bool:
 
 
 Ends = Callable[[Node], bool]
-"""Whether a node is a barrier that ends a section."""
+"""A predicate: whether a node is a barrier that ends a section."""
 
 
 def _is_barrier(node: Node) -> bool:
@@ -100,7 +100,7 @@ def _is_barrier(node: Node) -> bool:
 
 
 def meets_barrier(body: Sequence[Node], ends: Ends = _is_barrier) -> bool:
-    """Whether every way through a body meets a barrier. Cost: linear in the tree."""
+    """Returns whether every path through a body meets a barrier. Cost: linear in the tree."""
     for node in body:
         match node:
             case _ if ends(node):
@@ -118,10 +118,10 @@ def meets_barrier(body: Sequence[Node], ends: Ends = _is_barrier) -> bool:
 
 
 def conditional(body: Sequence[Node]) -> tuple[Node, ...]:
-    """The body with all instructions conditional: their results are ready at the later of times.
+    """Returns the body with all instructions conditional: results are ready at the later time.
 
-    Then executing more of it never makes anything ready earlier. Itself if they are so already, as
-    are sides in sides. Cost: linear in the tree.
+    Then executing more of it never makes a result ready earlier. Returns the body itself if all are
+    conditional already, as are sides in sides. Cost: linear in the tree.
     """
     out: list[Node] = []
     for node in body:
@@ -138,7 +138,7 @@ def conditional(body: Sequence[Node]) -> tuple[Node, ...]:
 
 
 def with_before_barriers(body: Sequence[Node], late: Body) -> Body:
-    """The body with ``late`` before each of its barriers. Cost: linear in the tree."""
+    """Returns the body with ``late`` before each of its barriers. Cost: linear in the tree."""
     out: list[Node] = []
     for node in body:
         out += late if isinstance(node, Barrier | PartialBarrier) else ()
@@ -147,7 +147,7 @@ def with_before_barriers(body: Sequence[Node], late: Body) -> Body:
 
 
 def split_at_barrier(body: tuple[Node, ...]) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
-    """The nodes before the first barrier, and the rest. A loop that holds it is peeled once.
+    """Returns the nodes before the first barrier, and the rest; peels a loop with it once.
 
     Both together are the body. Cost: linear in the tree.
     """
@@ -164,10 +164,10 @@ def split_at_barrier(body: tuple[Node, ...]) -> tuple[tuple[Node, ...], tuple[No
 
 
 def with_late_side(body: tuple[Node, ...], side: tuple[Node, ...]) -> tuple[Node, ...]:
-    """The body of some lanes of a warp, with what its other lanes execute before they have ended.
+    """Returns the body of some lanes of a warp, with the code of its other lanes before they end.
 
-    They have ended when the first barrier is met: ``side`` may come right before each barrier that
-    may be the first, or at the end where none is met. Raises PW501 for a first barrier in a loop.
+    They have ended when the first barrier is met: ``side`` may precede each barrier that may be the
+    first, or be at the end where none is met. Raises PW501 for a first barrier in a loop.
     """
     late = Choice((side, ()))
     out: list[Node] = []
@@ -190,7 +190,7 @@ def with_late_side(body: tuple[Node, ...], side: tuple[Node, ...]) -> tuple[Node
 
 
 def cut_at_barriers(program: WarpProgram) -> tuple[SectionNode, ...]:
-    """The sections of a program in order; the last one ends at the exit and may be empty.
+    """Returns the sections of a program in order; the last ends at the exit and may be empty.
 
     A loop that holds barriers may be inexact if all warps run it equally often: its largest count
     is taken, and more sections never make a sum of section bounds smaller. Raises PW501 for a
@@ -202,10 +202,10 @@ def cut_at_barriers(program: WarpProgram) -> tuple[SectionNode, ...]:
 
 
 def cut_at_waits(body: Body) -> tuple[SectionNode, ...]:
-    """A section cut where the warp waits at barriers of a part of the block.
+    """Returns a section cut where the warp waits at barriers of a part of the block.
 
-    Raises PW501 for one in a part that is not decided, PW504 for one in a loop that runs an unknown
-    number of times. Cost: as :func:`cut_at_barriers`.
+    Raises PW501 for a barrier in undecided code, PW504 for a barrier in a loop with an unknown
+    number of iterations. Cost: as :func:`cut_at_barriers`.
     """
     require_decided(body)
     sections, tail = _cut(body, (), lambda node: isinstance(node, PartialBarrier) and node.waits)
@@ -213,18 +213,18 @@ def cut_at_waits(body: Body) -> tuple[SectionNode, ...]:
 
 
 def has_join(body: Sequence[Node]) -> bool:
-    """Whether a body has a barrier of a part of the block. Cost: linear in the tree."""
+    """Returns whether a body has a barrier of a part of the block. Cost: linear in the tree."""
     return any(isinstance(node, PartialBarrier) for node in entered(body))
 
 
 def has_named_join(body: Sequence[Node]) -> bool:
-    """Whether a body has a barrier of a part of the block that is no mbarrier."""
+    """Returns whether a body has a barrier of a part of the block other than an mbarrier."""
     joins = (node for node in entered(body) if isinstance(node, PartialBarrier))
-    return any(one.mbarrier is None for one in joins)
+    return any(join.mbarrier is None for join in joins)
 
 
 def as_joins(body: Body, warps: int, names: Collection[str] | None = None) -> Body:
-    """The body whose barriers of the block, or those of these names, are joins of ``warps``."""
+    """Returns the body whose barriers of the block, or of these names, join ``warps`` warps."""
     return tuple(
         PartialBarrier(node.instruction, node.name, warps)
         if isinstance(node, Barrier) and (names is None or node.name in names)
@@ -234,15 +234,15 @@ def as_joins(body: Body, warps: int, names: Collection[str] | None = None) -> Bo
 
 
 def has_mbarrier(body: Sequence[Node]) -> bool:
-    """Whether a body counts at an mbarrier, or polls one."""
+    """Returns whether a body counts at an mbarrier, or polls one."""
     joins = (node for node in entered(body) if isinstance(node, PartialBarrier))
-    return any(one.mbarrier is not None for one in joins)
+    return any(join.mbarrier is not None for join in joins)
 
 
 def require_decided(body: Sequence[Node]) -> None:
-    """Raises PW501 if barriers of a part of the block lie in what is not decided.
+    """Raises PW501 if barriers of a part of the block are in undecided code.
 
-    In loops that run an unknown number of times, and in sides of branches.
+    This is code in loops with an unknown number of iterations, and in sides of branches.
     """
     for node in body:
         match node:
@@ -259,12 +259,12 @@ def require_decided(body: Sequence[Node]) -> None:
 def _cut(
     body: Sequence[Node], prefix: tuple[Node, ...], ends: Ends
 ) -> tuple[list[SectionNode], tuple[Node, ...]]:
-    """Sections that end inside ``body`` when ``prefix`` was executed before, and what is left."""
+    """Returns the sections that end inside ``body`` after ``prefix``, and the rest."""
     sections: list[SectionNode] = []
     tail = list(prefix)
 
     def is_cut(inner: Sequence[Node]) -> bool:
-        return any(ends(one) or isinstance(one, BlockChoice) for one in entered(inner))
+        return any(ends(inside) or isinstance(inside, BlockChoice) for inside in entered(inner))
 
     for node in body:
         match node:

@@ -1,4 +1,4 @@
-"""The trees of warp programs as such: what lies in a node, and which parts are equal."""
+"""Handles the trees of warp programs: the parts of a node, and equality of parts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Body = tuple[Node, ...]
 
 
 def bodies(node: Node) -> tuple[Body, ...]:
-    """What lies in a node: the body of a loop, the sides of a branch, alternatives."""
+    """Returns the parts of a node: the body of a loop, the sides of a branch, alternatives."""
     match node:
         case Repeat(body=inner) | BlockRepeat(body=inner):
             return (inner,)
@@ -35,7 +35,7 @@ def bodies(node: Node) -> tuple[Body, ...]:
 
 
 def with_bodies(node: Node, change: Callable[[Body], Body]) -> Node:
-    """The node with all that lies in it changed; itself if nothing has."""
+    """Returns the node with all its parts changed; the node itself if no part changes."""
     before = bodies(node)
     after = tuple(map(change, before))
     if all(map(is_, before, after)):
@@ -51,7 +51,7 @@ def with_bodies(node: Node, change: Callable[[Body], Body]) -> Node:
 
 
 def issued(node: Node) -> TimedInstruction | None:
-    """What a node itself issues; None for those that issue nothing, or what lies in them."""
+    """Returns the instruction that a node itself issues; None if it issues none."""
     match node:
         case TimedInstruction():
             return node
@@ -62,7 +62,7 @@ def issued(node: Node) -> TimedInstruction | None:
 
 
 def entered(body: Sequence[Node]) -> Iterator[Node]:
-    """All nodes of a tree, loops that are never executed left out. Cost: linear in the tree."""
+    """Yields all nodes of a tree except in loops that never run. Cost: linear in the tree."""
     pending = list(reversed(body))
     while pending:
         node = pending.pop()
@@ -75,16 +75,16 @@ def entered(body: Sequence[Node]) -> Iterator[Node]:
 
 
 def joining(body: Sequence[Node]) -> tuple[TimedInstruction, ...]:
-    """What a body has that the warps of a warpgroup execute together, each place once."""
-    found = (node for node in entered(body) if isinstance(node, TimedInstruction) and node.joins)
-    return tuple(dict.fromkeys(found))
+    """Returns the instructions that a warpgroup executes together, each place once."""
+    products = (node for node in entered(body) if isinstance(node, TimedInstruction) and node.joins)
+    return tuple(dict.fromkeys(products))
 
 
 class Structures:
-    """Numbers for nodes and bodies, equal for those that are equal: to compute things once.
+    """Numbers for nodes and bodies, equal for equal ones: to compute results only once.
 
-    The nodes that were numbered must stay alive. Cost: a look-up for a node that was seen before,
-    whatever is in it; else linear in the tree.
+    The numbered nodes must stay alive. Cost: a look-up for a node with a number, whatever its size;
+    else linear in the tree.
     """
 
     def __init__(self) -> None:
@@ -92,16 +92,16 @@ class Structures:
         self._of_value: dict[Hashable, int] = {}
 
     def body(self, body: Sequence[Node]) -> tuple[int, ...]:
-        """Equal for equal bodies, and only for these."""
-        known = self._of_node
-        return tuple([known.get(id(node)) or self._number(node) for node in body])
+        """Returns a key that is equal for equal bodies, and only for these."""
+        numbers = self._of_node
+        return tuple([numbers.get(id(node)) or self._number(node) for node in body])
 
     def _number(self, node: Node) -> int:
         value: Hashable = node
         inside = tuple(map(self.body, bodies(node)))
         match node:
             case Repeat(count=count, least=least):
-                # numbers that stand for several (support.affine) are not compared
+                # Numbers that represent several values (support.affine) are not compared.
                 counts = (count, least) if type(count) is type(least) is int else id(node)
                 value = ("repeat", counts, inside)
             case BlockRepeat(site, count):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 from join_machine import (
     Block,
@@ -24,6 +25,7 @@ from join_machine import (
     run_blocks,
     say,
 )
+from schedules import all_choices
 
 from ptxwcet.bounds.grid import BlockKind, Dispatch, bound_grid
 
@@ -268,27 +270,11 @@ def _one(
 
 def all_runs(case: Case, most: int = 4000) -> Iterator[Run | None]:
     """The runs of all schedules, up to ``most``; None for each that ends in a deadlock."""
-    script: list[int] = []
-    for _ in range(most):
-        options: list[int] = []
-
-        def choose(n: int) -> int:
-            at = len(options)  # noqa: B023
-            options.append(n)  # noqa: B023
-            if at == len(script):
-                script.append(0)
-            return script[at]
-
+    for choose in islice(all_choices(), most):
         try:
             yield run_blocks(case.blocks, case.machine, choose)
         except DeadlockError:
             yield None
-        del script[len(options) :]
-        while script and script[-1] + 1 == options[len(script) - 1]:
-            script.pop()
-        if not script:
-            return
-        script[-1] += 1
 
 
 def search_all(seeds: Iterable[int], *, most: int = 4000, without: str = "") -> Tally:

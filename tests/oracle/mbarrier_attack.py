@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from mbarrier_machine import (
     ENGINE,
@@ -27,6 +28,7 @@ from mbarrier_machine import (
     launch_claim,
     run_blocks,
 )
+from schedules import all_choices
 
 CONTROLS = ("own", "others", "round", "after", "copies", "registers", "slack", "work", "polls")
 """What is left out of the claim, one at a time."""
@@ -455,27 +457,6 @@ def attack(cases: Iterable[tuple[int, Launch]], *, runs: int = 16, without: str 
     return tally
 
 
-def all_runs(case: Launch, said: Sequence[Claim], most: int) -> Iterator[Run | None]:
-    """The runs of all schedules, up to ``most``."""
-    script: list[int] = []
-    for _ in range(most):
-        asked: list[int] = []
-
-        def choose(n: int) -> int:
-            asked.append(n)  # noqa: B023
-            if len(asked) > len(script):  # noqa: B023
-                script.append(0)
-            return script[len(asked) - 1]  # noqa: B023
-
-        yield _one(case, choose, said)
-        del script[len(asked) :]
-        while script and script[-1] + 1 == asked[len(script) - 1]:
-            script.pop()
-        if not script:
-            return
-        script[-1] += 1
-
-
 def search_all(cases: Iterable[tuple[int, Launch]], *, most: int = 1500) -> Tally:
     """All schedules of tiny launches."""
     tally = Tally()
@@ -485,9 +466,9 @@ def search_all(cases: Iterable[tuple[int, Launch]], *, most: int = 1500) -> Tall
             tally.refused += 1
             continue
         runs = 0
-        for one in all_runs(case, found.said, most):
+        for choose in islice(all_choices(), most):
             runs += 1
-            if wrong(one, found):
+            if wrong(_one(case, choose, found.said), found):
                 tally.exceeded += 1
                 tally.witnesses.append(seed)
                 break

@@ -14,8 +14,9 @@ from types import MappingProxyType
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from known_blocks import DIFFERING, GOLDEN, LATENCIES, ONE_INIT, SAME
 from thoroughness import drawn
-from warp_nodes import instructions
+from warp_nodes import drawn_path, instructions
 from warp_nodes import timed as i
 
 from ptxwcet.bounds.analysis import BlockAnalysis, analyse_block
@@ -197,34 +198,6 @@ def cycles(outcome: object) -> int:
     return outcome.cycles
 
 
-GOLDEN: Path = (i("A", 2, 6, "r0"), i("B", 3, 4), i("B", 3, 4), i("C", 2, 4, "r3", "r0"))
-THREE: Path = (i("B", 3, 0, "r1"), i("A", 1, 0, "r2"), i("A", 2, 0, "r3", "r2"))
-SAME: Path = (*THREE, i("B", 2, 0, "r4", "r1"))
-ONE_INIT: Path = (
-    i("C", 4, 0, "r2"),
-    i("A", 2, 0, "r0"),
-    i("A", 2, 0),
-    i("C", 4, 0, "", "r0"),
-    i("B", 3, 0, "", "r2"),
-    i("A", 2, 0),
-    i("B", 3, 0),
-)
-DIFFERING: tuple[Path, ...] = (
-    (i("C", 3, 0), i("A", 1, 0, "x"), i("B", 2, 0, "", "x")),
-    (i("C", 2, 0, "y"), i("A", 2, 0), i("B", 1, 0, "", "y")),
-)
-LATENCIES: tuple[Path, ...] = (
-    (i("P", 1, 9, "q"), i("M", 1, 10, "X"), i("A", 4, 0, "u", "q"), i("B", 4, 0, "v", "X")),
-    (
-        i("Z", 1, 8, "z"),
-        *[i("C", 1, 0)] * 8,
-        i("A", 4, 0, "a", "z"),
-        i("B", 4, 0, "b", "a"),
-        i("T", 1, 20, "t", "b"),
-    ),
-)
-
-
 @pytest.mark.parametrize(
     ("paths", "gub", "worst", "safe"),
     [
@@ -346,24 +319,6 @@ def open_nodes() -> st.SearchStrategy[Node]:
     return st.recursive(INSTRUCTIONS, wider, max_leaves=4)
 
 
-def resolved(body: tuple[Node, ...], draw: st.DrawFn) -> Path:
-    """One instruction sequence that the body allows."""
-    out: list[TimedInstruction | Barrier] = []
-    for node in body:
-        match node:
-            case Repeat():
-                for _ in range(draw(st.integers(node.least, node.count))):
-                    out += resolved(node.body, draw)
-            case Unordered(one, two):
-                for side in ((one, two), (two, one))[draw(st.integers(0, 1))]:
-                    out += resolved(side, draw)
-            case Choice(alternatives):
-                out += resolved(draw(st.sampled_from(alternatives)), draw)
-            case _:
-                out.append(node)
-    return tuple(out)
-
-
 @st.composite
 def open_blocks(draw: st.DrawFn) -> tuple[tuple[WarpProgram, ...], tuple[Path, ...]]:
     """Programs that allow several paths, and one path of each."""
@@ -373,7 +328,7 @@ def open_blocks(draw: st.DrawFn) -> tuple[tuple[WarpProgram, ...], tuple[Path, .
     for _ in range(2):
         first, second = draw(nodes), draw(nodes)
         programs.append(WarpProgram((*first, BARRIER, *second) if count else first))
-    return tuple(programs), tuple(resolved(p.body, draw) for p in programs)
+    return tuple(programs), tuple(drawn_path(p.body, draw) for p in programs)
 
 
 @settings(max_examples=drawn(100), deadline=None)

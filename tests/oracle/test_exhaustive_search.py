@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice, product
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from known_blocks import DIFFERING, GOLDEN, LATENCIES, ONE_INIT, SAME
 from refusals import refusal_of
+from schedules import all_choices
 from thoroughness import drawn
 from warp_nodes import instructions
 from warp_nodes import timed as i
@@ -51,38 +53,6 @@ def block(*paths: Path, scoreboard: Scoreboard = Scoreboard.RAW) -> BlockWorkloa
         tuple(WarpClass(WarpProgram(path), tuple(warps)) for path, warps in classes.items()),
         scoreboard,
     )
-
-
-GOLDEN: Path = (i("A", 2, 6, "r0"), i("B", 3, 4), i("B", 3, 4), i("C", 2, 4, "r3", "r0"))
-SAME: Path = (
-    i("B", 3, 0, "r1"),
-    i("A", 1, 0, "r2"),
-    i("A", 2, 0, "r3", "r2"),
-    i("B", 2, 0, "r4", "r1"),
-)
-ONE_INIT: Path = (
-    i("C", 4, 0, "r2"),
-    i("A", 2, 0, "r0"),
-    i("A", 2, 0),
-    i("C", 4, 0, "", "r0"),
-    i("B", 3, 0, "", "r2"),
-    i("A", 2, 0),
-    i("B", 3, 0),
-)
-DIFFERING: tuple[Path, ...] = (
-    (i("C", 3, 0), i("A", 1, 0, "x"), i("B", 2, 0, "", "x")),
-    (i("C", 2, 0, "y"), i("A", 2, 0), i("B", 1, 0, "", "y")),
-)
-LATENCIES: tuple[Path, ...] = (
-    (i("P", 1, 9, "q"), i("M", 1, 10, "X"), i("A", 4, 0, "u", "q"), i("B", 4, 0, "v", "X")),
-    (
-        i("Z", 1, 8, "z"),
-        *[i("C", 1, 0)] * 8,
-        i("A", 4, 0, "a", "z"),
-        i("B", 4, 0, "b", "a"),
-        i("T", 1, 20, "t", "b"),
-    ),
-)
 
 
 @pytest.mark.parametrize(
@@ -148,22 +118,14 @@ def searched(workload: BlockWorkload, configuration: SmConfiguration) -> WorstCa
 
 def every_run(workload: BlockWorkload, configuration: SmConfiguration) -> Iterator[int]:
     """The lengths of all schedules, one by one: no states, no merging, no symmetry."""
-    script: list[int] = []
-    while True:
-        counts: list[int] = []
+    for pick in all_choices():
 
-        def choose(cycle: int, core: int, eligible: tuple[int, ...], at: list[int] = counts) -> int:
-            at.append(len(eligible))
-            if len(at) > len(script):
-                script.append(0)
-            return eligible[script[len(at) - 1]]
+        def choose(
+            cycle: int, core: int, eligible: tuple[int, ...], pick: Callable[[int], int] = pick
+        ) -> int:
+            return eligible[pick(len(eligible))]
 
         yield reference_run(workload, configuration, Policy.OLDEST, choose=choose).cycles
-        while script and script[-1] == counts[len(script) - 1] - 1:
-            script.pop()
-        if not script:
-            return
-        script[-1] += 1
 
 
 @settings(max_examples=drawn(60), deadline=None)

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from random import Random
 
+from schedules import all_choices
+
 CORES = 4
 
 
@@ -258,23 +260,11 @@ def by_chance(random: Random, *, jitter: bool = True, bias: float = 0.0) -> Choo
 
 def all_runs(blocks: tuple[Block, ...], rules: Rules, most: int) -> Iterator[int]:
     """The ends of all schedules with the model's times; raises OverflowError beyond ``most``."""
-    script: list[list[int]] = []
-    for _ in range(most):
-        at = 0
+    for number, pick in enumerate(all_choices()):
+        if number == most:
+            raise OverflowError
 
-        def choose(why: str, count: int) -> int:
-            nonlocal at
-            if why in ("init", "lat") or count == 1:
-                return 0
-            if at == len(script):
-                script.append([0, count])
-            at += 1
-            return script[at - 1][0]
+        def choose(why: str, count: int, pick: Callable[[int], int] = pick) -> int:
+            return 0 if why in ("init", "lat") or count == 1 else pick(count)
 
         yield run(blocks, rules, choose)
-        while script and script[-1][0] == script[-1][1] - 1:
-            script.pop()
-        if not script:
-            return
-        script[-1][0] += 1
-    raise OverflowError

@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from issue_trace import trace_issue
 from thoroughness import drawn
-from warp_nodes import any_nodes, bodies, direct_steps, exact_nodes, instructions
+from warp_nodes import any_nodes, bodies, direct_steps, drawn_path, exact_nodes, instructions
 
 from ptxwcet.timing.phases import Phase, PhaseRepeat, profile_warp
 from ptxwcet.warp.program import (
@@ -147,29 +147,10 @@ def test_joined_profile_is_the_direct_join(body: tuple[Node, ...], scoreboard: S
     assert (profile.execution_cycles is None) == (not is_single_path(body))
 
 
-def resolutions(body: tuple[Node, ...], draw: st.DrawFn) -> tuple[Node, ...]:
-    """One instruction sequence that the body allows."""
-    out: list[Node] = []
-    for node in body:
-        match node:
-            case Repeat():
-                for _ in range(draw(st.integers(node.least, node.count))):
-                    out += resolutions(node.body, draw)
-            case Unordered(first, second):
-                sides = (first, second) if draw(st.booleans()) else (second, first)
-                for side in sides:
-                    out += resolutions(side, draw)
-            case Choice(alternatives):
-                out += resolutions(draw(st.sampled_from(alternatives)), draw)
-            case _:
-                out.append(node)
-    return tuple(out)
-
-
 @st.composite
 def resolved(draw: st.DrawFn) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
     body = draw(bodies(any_nodes(INSTRUCTIONS, 5)))
-    return body, resolutions(body, draw)
+    return body, drawn_path(body, draw)
 
 
 @settings(max_examples=drawn(100), deadline=None)

@@ -1,13 +1,15 @@
 """Kernels with comments that state how they are run and what is printed, as LLVM's FileCheck has.
 
 A file of ``tests/kernels`` is PTX. ``// RUN: ptxwcet ARGUMENTS`` is a command, in which ``%s`` is
-the file; ``// RUN: not ptxwcet ...`` has to end with an error. The comments behind it hold of what
+the file and ``%S`` the folder ``tests/kernels``. It has to end with exit code 0, ``// RUN: not
+ptxwcet ...`` with 1, ``// RUN: usage ptxwcet ...`` with 2. The comments behind it hold of what
 it prints, both streams together: ``// CHECK: text`` is in a line, and further down than the text of
 the CHECK before it; ``// CHECK-NEXT: text`` is in the next line; ``// CHECK-NOT: text`` is in no
 line. Blanks count as one blank, and ``{{...}}`` holds a regular expression.
 
 ``// CASE: name`` begins a kernel of its own: the text in front of the first CASE, with the line
-``// BODY`` replaced by the lines of the case. A comment in front of the first CASE holds of each.
+``// BODY`` replaced by the lines of the case. A comment in front of the first CASE holds of each,
+but the commands there are only for cases that have none of their own.
 """
 
 from __future__ import annotations
@@ -17,15 +19,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-COMMENT = re.compile(r"\s*// (RUN|CHECK|CHECK-NEXT|CHECK-NOT|CASE|BODY)\b:? ?(.*)")
+COMMENT = re.compile(r"\s*// (RUN|CHECK|CHECK-NEXT|CHECK-NOT):(.*)")
+
+KERNELS = Path(__file__).parents[1] / "kernels"
+CODES = {"": 0, "not ": 1, "usage ": 2}
+RUN = re.compile(r"^\s*// RUN:", re.M)
 
 
 @dataclass
 class Run:
-    """A command, whether it ends with an error, and the kinds and texts of its checks."""
+    """A command, the exit code that it has to end with, and the kinds and texts of its checks."""
 
     words: list[str]
-    is_error: bool
+    code: int
     checks: list[tuple[str, str]] = field(default_factory=list)
 
 
@@ -48,7 +54,7 @@ def cases_of(text: str) -> Iterator[Case]:
         raise ValueError("the text in front of the first CASE has one line // BODY")
     for name, body in zip(bodies[::2], bodies[1::2], strict=True):
         whole = head.replace("// BODY\n", body)
-        yield Case(name.strip(), whole, runs_of(whole))
+        yield Case(name.strip(), whole, runs_of(body if RUN.search(body) else whole))
 
 
 def runs_of(text: str) -> list[Run]:
@@ -58,17 +64,16 @@ def runs_of(text: str) -> list[Run]:
         comment = COMMENT.match(line)
         if comment is None:
             continue
-        kind, content = comment.groups()
+        kind, content = comment[1], comment[2].strip()
         if kind == "RUN":
-            is_error = content.startswith("not ")
-            program, *words = content.removeprefix("not ").split()
-            if program != "ptxwcet":
-                raise ValueError(f"a command is ptxwcet, or not ptxwcet: {content}")
-            runs.append(Run(words, is_error))
+            end, program, words = content.partition("ptxwcet ")
+            if not program or end not in CODES:
+                raise ValueError(f"a command is ptxwcet, not ptxwcet or usage ptxwcet: {content}")
+            runs.append(Run(words.split(), CODES[end]))
         elif not runs:
             raise ValueError(f"a check in front of the first RUN: {content}")
         else:
-            runs[-1].checks.append((kind, content.strip()))
+            runs[-1].checks.append((kind, content))
     if not runs or not all(run.checks for run in runs):
         raise ValueError("a kernel has a RUN, and each RUN a CHECK")
     return runs
@@ -106,9 +111,10 @@ def run_case(case: Case, folder: Path, run: Run) -> str | None:
 
     file = folder / "kernel.ptx"
     file.write_text(case.text, encoding="utf-8")
-    ended = run_program(*(str(file) if word == "%s" else word for word in run.words))
-    printed = ended.out + ended.err
-    if (ended.code != 0) != run.is_error:
+    names = {"%s": str(file), "%S": str(KERNELS)}
+    ended = run_program(*(re.sub("%[sS]", lambda name: names[name[0]], w) for w in run.words))
+    printed = f"{ended.out}\n{ended.err}"
+    if ended.code != run.code:
         return f"ended with {ended.code}:\n{printed}"
     failed = failed_check(run.checks, printed)
     return None if failed is None else f"{failed}\nis not in:\n{printed}"

@@ -90,6 +90,24 @@ def any_nodes(
     )
 
 
+def drawn_path(body: Body, draw: st.DrawFn) -> Body:
+    """Draws one instruction sequence that a body allows."""
+    out: list[Node] = []
+    for node in body:
+        match node:
+            case Repeat():
+                for _ in range(draw(st.integers(node.least, node.count))):
+                    out += drawn_path(node.body, draw)
+            case Unordered(first, second):
+                for side in (first, second) if draw(st.booleans()) else (second, first):
+                    out += drawn_path(side, draw)
+            case Choice(alternatives):
+                out += drawn_path(draw(st.sampled_from(alternatives)), draw)
+            case _:
+                out.append(node)
+    return tuple(out)
+
+
 def direct_steps(body: Body) -> int:
     """How many nodes a direct interpretation executes: both orders, all alternatives."""
     steps = 0

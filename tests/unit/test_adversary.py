@@ -3,42 +3,20 @@
 from __future__ import annotations
 
 import pytest
-from warp_nodes import timed as i
+from known_blocks import GOLDEN, ONE_INIT, SAME, Path
 
 from ptxwcet.simulator.adversary import search_long_schedule
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.policies import Policy
-from ptxwcet.warp.program import (
-    BlockWorkload,
-    Scoreboard,
-    TimedInstruction,
-    WarpClass,
-    WarpProgram,
-)
+from ptxwcet.warp.program import BlockWorkload, Scoreboard, WarpClass, WarpProgram
 
 pytestmark = pytest.mark.fast
-
-Path = tuple[TimedInstruction, ...]
 
 
 def simulator_of(*paths: Path) -> Simulator:
     classes = tuple(WarpClass(WarpProgram(path), (w,)) for w, path in enumerate(paths))
     return Simulator(BlockWorkload(classes, Scoreboard.RAW), SmConfiguration())
-
-
-GOLDEN = (i("A", 2, 6, "r0"), i("B", 3, 4), i("B", 3, 4), i("C", 2, 4, "r3", "r0"))
-THREE = (i("B", 3, 0, "r1"), i("A", 1, 0, "r2"), i("A", 2, 0, "r3", "r2"))
-SAME = (*THREE, i("B", 2, 0, "r4", "r1"))
-ONE_INIT = (
-    i("C", 4, 0, "r2"),
-    i("A", 2, 0, "r0"),
-    i("A", 2, 0),
-    i("C", 4, 0, "", "r0"),
-    i("B", 3, 0, "", "r2"),
-    i("A", 2, 0),
-    i("B", 3, 0),
-)
 
 
 @pytest.mark.parametrize(

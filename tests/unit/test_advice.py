@@ -70,27 +70,6 @@ def test_what_the_help_names_settles_it(file: Path, kernel: str, facts: str) -> 
     assert bound_file(replace(request, grid=grid, parameters=given)).answered
 
 
-def test_the_grid_comes_first_where_more_is_open(tmp_path: Path) -> None:
-    path = tmp_path / "k.ptx"
-    path.write_text(
-        """.version 8.0
-.target sm_80
-.address_size 64
-.visible .entry k(.param .u64 p)
-{
-.reg .b32 %r<6>; .reg .b64 %d<2>; .reg .pred %p<3>;
-ld.param.u64 %d1, [p]; mov.u32 %r1, 0; mov.u32 %r2, %nctaid.x;
-L: add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, %r2; @%p1 bra L;
-M: ld.global.u32 %r3, [%d1]; setp.ne.u32 %p2, %r3, 0; @%p2 bra M;
-ret;
-}
-"""
-    )
-    request = Request(str(path), block="32")
-    assert help_of(request) == "give --grid SIZE first: ptxwcet facts tells what is open then"
-    assert "--loop-bound 'M=ITERATIONS'" in help_of(replace(request, grid="5"))
-
-
 def test_a_loop_on_data_is_bounded_by_the_user_alone() -> None:
     request = Request(str(FLOW / "open.ptx"), ("chase",), "64")
     said = help_of(request)
@@ -156,65 +135,9 @@ def test_all_commands_say_so(command: str) -> None:
 # --- loops that wait ------------------------------------------------------------------------------
 
 FAULTS = ROOT / "tests/data/faults"
-POLLS = """.version 8.0
-.target sm_80
-.address_size 64
-.visible .entry k(.param .u64 p, .param .u64 t)
-{{
-.reg .b32 %r<6>; .reg .f32 %f<2>; .shared .u32 s; .reg .b64 %d<6>; .reg .pred %p<3>;
-ld.param.u64 %d1, [p]; ld.param.u64 %d2, [t]; mov.u32 %r1, 0; mov.u32 %r2, 1;
-mov.u64 %d3, %clock64;
-L: {body}
-@%p1 bra L;
-ret;
-}}
-"""
-
-
-@pytest.mark.parametrize(
-    ("body", "waits"),
-    [
-        ("ld.acquire.gpu.global.u32 %r3, [%d1]; setp.eq.u32 %p1, %r3, 0;", "blocks, the host"),
-        ("ld.volatile.shared.u32 %r3, [s]; setp.eq.u32 %p1, %r3, 0;", "threads of the block"),
-        ("atom.global.cas.b32 %r3, [%d1], %r1, %r2; setp.ne.u32 %p1, %r3, 0;", "has come in betw"),
-        (
-            "add.u64 %d1, %d1, 4; atom.global.cas.b32 %r3, [%d1], %r1, %r2; "
-            "setp.ne.u32 %p1, %r3, 0;",
-            "until a place is free",
-        ),
-        ("ld.global.f32 %f1, [%d1]; setp.gt.f32 %p1, %f1, 0f3A83126F;", "floating point"),
-        ("mov.u64 %d4, %clock64; sub.u64 %d5, %d4, %d3; setp.lt.u64 %p1, %d5, %d2;", "some time"),
-        ("ld.global.u32 %r3, [%d1]; setp.eq.u32 %p1, %r3, 0;", ""),
-        (
-            "ld.volatile.global.u32 %r3, [%d1]; add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, %r3;",
-            "",
-        ),
-    ],
-)
-def test_a_loop_that_waits_says_so(body: str, waits: str, tmp_path: Path) -> None:
-    path = tmp_path / "k.ptx"
-    path.write_text(POLLS.format(body=body))
-    (refused,) = only_refusal(Request(str(path), block="32")).diagnostics
-    said = [note for note in refused.notes if "is for you to say" in note]
-    assert [waits in note for note in said] == [True] * bool(waits)
-    assert "--loop-bound 'L=ITERATIONS'" in (refused.help or "")
-    assert waits != "some time" or "--param" not in (refused.help or "")
 
 
 def test_registers_that_a_loop_has_written_are_not_called_unwritten() -> None:
     (refused,) = only_refusal(Request(str(FAULTS / "spin_wait_note.ptx"), block="64")).diagnostics
     assert not [note for note in refused.notes if "before it is written" in note]
     assert refused.notes[0] == "in kernel wait_flag, the loop at LOOP"
-
-
-def test_a_range_that_was_given_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "k.ptx"
-    path.write_text(
-        POLLS.replace(".u64 t)", ".u64 t, .param .u32 n)").format(
-            body="ld.param.u32 %r4, [n]; mul.lo.u32 %r4, %r4, %r4; add.u32 %r1, %r1, 3; "
-            "setp.ne.u32 %p1, %r1, %r4;"
-        )
-    )
-    (refused,) = only_refusal(Request(str(path), block="32", parameters=("n=1..9",))).diagnostics
-    assert "it depends on parameter n, of which only 1..9 is stated" in refused.notes
-    assert not [note for note in refused.notes if "has no value" in note]

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from annotated import Case, cases_of, failed_check, run_case
-from places import ROOT
+from annotated import KERNELS, Case, Run, cases_of, failed_check, run_case
 
 pytestmark = pytest.mark.fast
 
-FILES = sorted((ROOT / "tests/kernels").glob("*.ptx"))
+FILES = sorted(KERNELS.glob("*.ptx"))
 CASES = [
     pytest.param(case, id=f"{file.stem}-{case.name}".rstrip("-"))
     for file in FILES
@@ -42,6 +41,14 @@ OUTPUT = "first line\nsecond   line\nBOUND 12 cycles\n"
 )
 def test_checks_can_fail(checks: list[tuple[str, str]], failed: str | None) -> None:
     assert failed_check(checks, OUTPUT) == failed
+
+
+def test_a_case_has_the_commands_of_the_head_or_its_own() -> None:
+    head = "// RUN: ptxwcet %s\n// CHECK: a\n// BODY\n"
+    own = "// RUN: not ptxwcet cfg %s\n// CHECK-NEXT: c\n"
+    first, second = cases_of(f"{head}// CASE: x\n// CHECK-NOT: b\nret;\n// CASE: y\n{own}")
+    assert first.runs == [Run(["%s"], 0, [("CHECK", "a"), ("CHECK-NOT", "b")])]
+    assert second.runs == [Run(["cfg", "%s"], 1, [("CHECK-NEXT", "c")])]
 
 
 @pytest.mark.parametrize(

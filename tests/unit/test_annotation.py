@@ -347,37 +347,6 @@ def test_ports_of_machine_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "busiest LSU 176, chain" in text
 
 
-def test_a_loop_whose_iterations_differ_has_the_most_that_each_port_takes(tmp_path: Path) -> None:
-    kernel = tmp_path / "k.ptx"
-    kernel.write_text(
-        """.version 8.0
-.target sm_80
-.address_size 64
-.visible .entry k(.param .u64 p)
-{
-  .reg .pred %q<3>; .reg .b32 %r<9>; .reg .b64 %d<3>;
-  ld.param.u64 %d1, [p];
-  mov.u32 %r1, 0;
-LOOP:
-  ld.global.u32 %r2, [%d1];
-  setp.eq.u32 %q1, %r2, 0;
-  @%q1 bra SKIP;
-  mul.lo.u32 %r3, %r2, %r2;
-SKIP:
-  add.u32 %r1, %r1, 1;
-  setp.lt.u32 %q2, %r1, 64;
-  @%q2 bra LOOP;
-  ret;
-}
-"""
-    )
-    code, text, _ = run_program("annotate", "ports", str(kernel), "--block", "32")
-    assert code == 0
-    assert "at most" in text
-    assert "mul.lo.u32 %r3, %r2, %r2;" in text
-    assert text.rstrip().endswith("iterations differ or are too long: no chain is given")
-
-
 def test_a_loop_stands_at_one_line_in_ports_and_bounds() -> None:
     """At the line at which a bound by line finds it."""
     words = (str(SAMPLES / "scan.ptx"), "--launch", str(SAMPLES / "launches/scan.toml"))

@@ -1,4 +1,4 @@
-"""What path extraction refuses: the code, what it names, and the option that settles it."""
+"""Path extraction: branches, stated bounds and calls; what it refuses is kernels/extraction.ptx."""
 
 from __future__ import annotations
 
@@ -54,13 +54,10 @@ def remedy(diagnostic: Diagnostic) -> str:
     return diagnostic.help
 
 
-WITH_N = Launch((32, 1, 1), (4, 1, 1), {"n": 5})
 DATA_BRANCH = (
     "ld.global.u32 %r4, [%d1]; setp.eq.s32 %p1, %r4, 0; @%p1 bra L; membar.cta; L: membar.gl;"
 )
 FLOAT_BRANCH = "ld.global.f32 %f1, [%d1]; setp.lt.f32 %p1, %f1, 0f00000000; @%p1 bra L; ret; L:"
-COUNTED = "L: add.u32 %r3, %r3, 1; setp.lt.u32 %p1, %r3, %r1; @%p1 bra L;"
-WHILE = "L: setp.ge.u32 %p1, %r3, %r1; @%p1 bra M; add.u32 %r3, %r3, 1; bra L; M:"
 DATA_ROTATED = "L: ld.global.u32 %r4, [%d1]; setp.ne.s32 %p1, %r4, 0; @%p1 bra L;"
 DATA_WHILE = (
     "L: ld.global.u32 %r4, [%d1]; setp.eq.s32 %p1, %r4, 0; @%p1 bra M;"
@@ -97,94 +94,10 @@ def test_return_on_floating_point_data() -> None:
     assert not found.straight
 
 
-def test_barrier_behind_a_branch_on_data() -> None:
-    diagnostic = refusal(DATA_BRANCH.replace("membar.cta", "bar.sync 0"))
-    assert diagnostic.code == "PW222"
-    assert "bra in line" in diagnostic.message
-    # lanes that have exited are not waited for, but those of a side may do more behind the other
-    guarded = "ld.global.f32 %f1, [%d1]; setp.lt.f32 %p1, %f1, 0f00000000; @%p1 ret; bar.sync 0;"
-    assert paths(guarded)
-    assert paths(FLOAT_BRANCH + "bar.sync 0;")
-    works = FLOAT_BRANCH.replace("ret;", "membar.gl; ret;") + "bar.sync 0;"
-    assert paths(works)
-    loops = FLOAT_BRANCH.replace(
-        "ret;", "K: add.u32 %r3, %r3, 1; setp.lt.u32 %p2, %r3, 5; @%p2 bra K; ret;"
-    )
-    assert refusal(loops + "bar.sync 0;").code == "PW222"
-    to_the_end = DATA_BRANCH.replace("membar.cta", "bar.sync 0").replace("membar.gl;", "")
-    assert paths(to_the_end)
-    assert paths(to_the_end.replace("[%d1]", "[%d3]"))  # whole warps end, and count as arrived
-
-
-@pytest.mark.parametrize("loop", [COUNTED, WHILE])
-def test_loop_on_an_unknown_parameter(loop: str) -> None:
-    diagnostic = refusal(loop)
-    assert diagnostic.code == "PW203"
-    assert any("parameter n" in note for note in diagnostic.notes)
-    assert "--param n=VALUE" in remedy(diagnostic)
-    assert "--loop-bound 'L=ITERATIONS'" in remedy(diagnostic)
-
-
 def test_branch_on_an_unknown_parameter() -> None:
     found = choice("setp.eq.u32 %p1, %r1, 3; @%p1 bra L; membar.cta; L: membar.gl;")
     assert [len(side) for side in found.alternatives] == [1, 2]
     assert found.site == 0
-
-
-def test_grid_size_without_a_grid() -> None:
-    loop = "mov.u32 %r1, %nctaid.x;" + COUNTED
-    diagnostic = refusal(loop, launch=Launch((32, 1, 1), None, {}))
-    assert diagnostic.code == "PW203"
-    assert any("%nctaid.x" in note for note in diagnostic.notes)
-    assert "--grid SIZE" in remedy(diagnostic)
-    assert paths(loop)
-    both = "mov.u32 %r4, %nctaid.x; add.u32 %r1, %r1, %r4;" + COUNTED
-    said = remedy(refusal(both, launch=Launch((32, 1, 1), None, {})))
-    assert said.startswith("give --grid SIZE and --param n=VALUE")
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        "setp.lt.u32 %p1, %r2, 5; @%p1 bra L; bar.sync 0; L: membar.cta;",
-        "setp.lt.u32 %p1, %r2, 5; @%p1 bar.sync 0;",
-        "setp.lt.u32 %p1, %r2, 5; @%p1 bra L; bar.sync 0; bra M; L: bar.sync 0; M:",
-        "L: add.u32 %r3, %r3, 1; bar.sync 0; setp.lt.u32 %p1, %r3, %r2; @%p1 bra L; membar.cta;",
-    ],
-)
-def test_barrier_in_divergent_code(body: str) -> None:
-    diagnostic = refusal(body)
-    assert diagnostic.code == "PW222"
-    assert "divergent" in remedy(diagnostic)
-
-
-def test_barrier_after_some_lanes_have_exited_is_fine() -> None:
-    assert paths("setp.ge.u32 %p1, %r2, 5; @%p1 ret; bar.sync 0;")
-
-
-def test_barrier_of_a_part_of_the_block() -> None:
-    two_warps = Launch((64, 1, 1), (1, 1, 1), {})
-    for barrier in ("bar.sync 0, 32;", "bar.arrive 0, 64;", "bar.sync 0, 64;"):
-        assert paths(barrier, launch=two_warps)
-    assert refusal("bar.sync %r2, 64;", launch=two_warps).code == "PW223"
-    assert refusal("bar.sync 1, %r2;", launch=two_warps).code == "PW223"
-    parted = "setp.lt.u32 %p1, %r2, 5; @%p1 bra L; bar.arrive 1, 64; L: membar.cta;"
-    assert refusal(parted, launch=two_warps).code == "PW222"
-
-
-def test_loop_that_never_ends() -> None:
-    assert refusal("L: setp.ne.u32 %p1, %r3, 7; @%p1 bra L;").code == "PW205"
-
-
-def test_counter_that_steps_over_its_limit_for_ever() -> None:
-    loop = "L: add.u32 %r3, %r3, 2; setp.ne.u32 %p1, %r3, 1000001; @%p1 bra L;"
-    assert refusal(loop).code in ("PW204", "PW205", "PW206")
-
-
-def test_counter_that_steps_over_its_limit_and_meets_it_after_wrapping_round() -> None:
-    loop = "L: add.u32 %r3, %r3, 3; setp.ne.u32 %p1, %r3, 1000001; @%p1 bra L;"
-    (entry,) = loop_entries(paths(loop)[0].warps[0].nodes)
-    assert entry.iterations.base == 1000001 * pow(3, -1, 1 << 32) % (1 << 32)
 
 
 # --- bounds given by the user ---------------------------------------------------------------------
@@ -215,34 +128,10 @@ def test_bound_of_zero() -> None:
     assert repeats == []
 
 
-@pytest.mark.parametrize("loop", [COUNTED, WHILE])
-def test_bound_below_what_the_loop_does(loop: str) -> None:
-    diagnostic = refusal(loop, 4, WITH_N)
-    assert diagnostic.code == "PW217"
-    assert "says 4" in diagnostic.message
-    assert "runs 5" in diagnostic.message
-
-
-@pytest.mark.parametrize("loop", [COUNTED, WHILE])
-def test_bound_above_what_the_loop_does_changes_nothing(loop: str) -> None:
-    entry, _ = bounded(loop, 9, WITH_N)
-    assert (entry.origin, entry.iterations.base) == (BoundOrigin.ANALYSIS, 5)
-
-
 def test_values_computed_by_a_bounded_loop_are_unknown_after_it() -> None:
     loop = "L: add.u32 %r3, %r3, 1; ld.global.u32 %r4, [%d1]; setp.ne.s32 %p1, %r4, 0; @%p1 bra L;"
     after = "setp.lt.u32 %p2, %r3, 3; @%p2 bra N; membar.cta; N: membar.gl;"
     assert fork(loop + after, 5).straight
-
-
-def test_exits_to_different_places() -> None:
-    loop = (
-        "L: ld.global.u32 %r4, [%d1]; setp.eq.s32 %p1, %r4, 0; @%p1 bra M;"
-        "setp.ne.s32 %p2, %r4, 9; @%p2 bra L; membar.cta; M:"
-    )
-    (piece,) = paths(loop, 5)
-    (entry,) = loop_entries(piece.warps[0].nodes)
-    assert (entry.iterations.base, entry.origin) == (5, BoundOrigin.USER)
 
 
 PARTING = (

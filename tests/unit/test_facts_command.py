@@ -122,30 +122,6 @@ def test_what_a_template_says() -> None:
     assert "< count" in text
 
 
-def test_the_condition_of_going_on_where_the_branch_leaves(tmp_path: Path) -> None:
-    path = tmp_path / "k.ptx"
-    path.write_text(
-        """.version 8.0
-.target sm_80
-.address_size 64
-.visible .entry k(.param .u32 n, .param .u64 p)
-{
-.reg .b32 %r<4>; .reg .b64 %d<4>; .reg .pred %p<4>;
-ld.param.u32 %r1, [n]; ld.param.u64 %d1, [p];
-L: ld.global.u32 %r2, [%d1]; setp.gt.s32 %p1, %r2, 0; @%p1 bra M;
-bra L;
-M: mov.u32 %r3, 0;
-N: setp.ge.s32 %p2, %r3, %r1; @%p2 bra O;
-add.s32 %r3, %r3, 1; bra N;
-O: ret;
-}
-"""
-    )
-    text = facts_template(Request(str(path), block="64")).text
-    assert "# it goes on while loaded(PTX line 8) <= 0" in text
-    assert "# it goes on while %r3 < n" in text
-
-
 def test_names_and_lines_without_the_source(tmp_path: Path) -> None:
     shutil.copy(ROOT / "samples/loops.ptx", tmp_path / "loops.ptx")
     text = facts_template(Request(str(tmp_path / "loops.ptx"), ("loop_up",), block="64")).text
@@ -266,55 +242,6 @@ def test_a_loop_of_too_many_ways_is_asked_for() -> None:
 
 # --- as the help says -----------------------------------------------------------------------------
 
-BEHIND = """.version 8.0
-.target sm_80
-.address_size 64
-.visible .entry k(.param .u64 p, .param .u32 n)
-{{
-.reg .b32 %r<6>; .reg .b64 %d<2>; .reg .pred %p<3>; .reg .f32 %f<5>;
-ld.param.u64 %d1, [p]; ld.param.u32 %r2, [n]; mov.u32 %r1, 0;
-{loop}
-tex.1d.v4.f32.f32 {{%f1, %f2, %f3, %f4}}, [%d1, {{%f1}}];
-ret;
-}}
-"""
-COUNTED = "L: add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, %r2; @%p1 bra L;"
-VOTES = """.version 8.0
-.target sm_80
-.address_size 64
-.visible .entry k(.param .u64 p)
-{
-.reg .b32 %r<6>; .reg .b64 %d<4>; .reg .pred %p<3>;
-ld.param.u64 %d1, [p]; mov.u32 %r1, %tid.x; mul.wide.u32 %d2, %r1, 4; add.u64 %d1, %d1, %d2;
-L: ld.global.u32 %r2, [%d1];
-setp.gt.u32 %p1, %r2, 1;
-barrier.sync.aligned 0;
-barrier.red.or.pred.aligned %p2, 0, %p1;
-@%p2 bra L;
-ret;
-}
-"""
-
-
-@pytest.mark.parametrize("loop", ["", COUNTED])
-def test_what_the_machine_refuses_is_said_first(loop: str, tmp_path: Path) -> None:
-    """No answer helps a kernel with an instruction without a time: exit code 1."""
-    path = tmp_path / "k.ptx"
-    path.write_text(BEHIND.format(loop=loop))
-    result = run_program("facts", str(path), "--block", "32")
-    assert result.code == 1
-    assert "PW402" in result.err
-    assert "nothing is open" not in result.out + result.err
-
-
-def test_a_loop_that_a_vote_ends_is_asked_for(tmp_path: Path) -> None:
-    path = tmp_path / "k.ptx"
-    path.write_text(VOTES)
-    template = facts_template(Request(str(path), block="64"))
-    assert template.questions == 1
-    assert not template.refused
-    assert bound_file(Request(str(path), block="64", loop_bounds=("L=9",))).answered
-
 
 def test_an_unrolled_loop_is_called_so(tmp_path: Path) -> None:
     path = ROOT / "tests/data/unsound/fir.ptx"
@@ -322,35 +249,3 @@ def test_an_unrolled_loop_is_called_so(tmp_path: Path) -> None:
     said = "--loop-bound '$L__BB0_4=40' (or 10, if 4 iterations of the source are one of it)"
     assert said in (refused.help or "")
     assert "--loop-bound '$L__BB0_15=40'" in (refused.help or "")
-
-
-TWICE = """.version 8.3
-.target sm_90
-.address_size 64
-.visible .entry k(.param .u64 p, .param .u32 n)
-{
-.reg .b32 %r<6>; .reg .b64 %d<4>; .reg .pred %p<3>;
-.loc 1 1 0
-ld.param.u64 %d1, [p]; ld.global.u32 %r1, [%d1]; mov.u32 %r2, 0;
-L: add.s32 %r2, %r2, 2;
-.loc 1 3 0
-setp.lt.s32 %p1, %r2, %r1; @%p1 bra L;
-.loc 1 1 0
-mov.u32 %r2, 0;
-M: add.s32 %r2, %r2, 2;
-.loc 1 3 0
-setp.lt.s32 %p1, %r2, %r1; @%p1 bra M;
-ret;
-}
-.file 1 "k.cu"
-"""
-
-
-def test_a_loop_of_the_source_that_counts_in_twos_is_not_called_unrolled(tmp_path: Path) -> None:
-    """Two copies of a function: what is true of its loop is true of both."""
-    path = tmp_path / "k.ptx"
-    path.write_text(TWICE)
-    (refused,) = only_refusal(Request(str(path), block="32", loop_bounds=("3=10",))).diagnostics
-    assert refused.help == "give a bound for each: --loop-bound 'L=10' and --loop-bound 'M=10'"
-    template = facts_template(Request(str(path), block="32"))
-    assert "unrolled" not in template.text

@@ -26,20 +26,6 @@ PLAIN = ROOT / "benchmarks/kernels/plain"
 SLOW = ("triangular", "outer_loop_open")
 STEPS = ("a=0", "b=100")
 
-ENDLESS = """.version 8.0
-.target sm_80
-.address_size 64
-.visible .entry k(.param .u64 out)
-{{
-.reg .pred %p<4>; .reg .b32 %r<8>; .reg .b64 %d<4>;
-ld.param.u64 %d1, [out];
-mov.u32 %r1, 0;
-L:
-{body}
-ret;
-}}
-"""
-
 
 def fault(name: str, *parameters: str, block: str = "32", **others: object) -> Request:
     request = Request(str(FAULTS / f"{name}.ptx"), block=block, parameters=parameters)
@@ -69,21 +55,6 @@ def test_a_loop_that_never_ends_for_some_values_is_called_endless_for_those_alon
     assert leads_nowhere(some, tmp_path) == ""
     assert refused(fault("c03b_step_range", *STEPS, "c=0")).code == "PW205"
     assert outcome(fault("c03b_step_range", *STEPS, "c=1..4")) is None
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        "bra L;",
-        "add.u32 %r1, %r1, 1; bra L;",
-        "setp.eq.u32 %p1, %r1, 0; @%p1 bra L;",
-        "setp.ne.u32 %p1, %r1, 0; @%p1 bra OUT; add.u32 %r2, %r2, 1; bra L; OUT:",
-    ],
-)
-def test_loops_that_really_never_end_are_called_so(body: str, tmp_path: Path) -> None:
-    path = tmp_path / "k.ptx"
-    path.write_text(ENDLESS.format(body=body))
-    assert refused(Request(str(path), block="32")).code == "PW205"
 
 
 @pytest.mark.parametrize(("name", "block"), [("ne_simple_b", "32"), ("ne_two", "1")])

@@ -1,4 +1,4 @@
-"""From one warp to the kernel: release jitter and waves ([B] V-B).
+"""Extends times of one warp to the kernel: release jitter and waves ([B] V-B).
 
 Times of a run count from the first event of any multiprocessor in it.
 """
@@ -23,8 +23,7 @@ class JitterRow:
 
 @dataclass(frozen=True, slots=True)
 class WaveParameters:
-    """How warps arrive: ``waves`` (Omega) of ``warps_per_wave`` (phi), each ``start_gap`` (Delta)
-    after the one before."""
+    """The arrival of ``waves`` (Omega) of ``warps_per_wave`` (phi), ``start_gap`` (Delta) apart."""
 
     waves: int
     warps_per_wave: int
@@ -33,7 +32,7 @@ class WaveParameters:
 
 @dataclass(frozen=True, slots=True)
 class Concurrency:
-    """What the runs show beyond single warps.
+    """The observations of the runs beyond single warps.
 
     ``high_water_mark``: the longest time from the first to the last event of a run (HWMT).
     ``release_jitter``: the longest time, over all runs, until the last warp of each begins.
@@ -49,15 +48,15 @@ class Concurrency:
     @property
     def worst_jitter(self) -> int:
         """The largest release jitter of a multiprocessor."""
-        return max(row.cycles for row in self.release_jitter)
+        return max(jitter.cycles for jitter in self.release_jitter)
 
 
 def observe_concurrency(traces: WarpTraces) -> Concurrency:
-    """High-water mark, release jitter and wave parameters of all runs. Cost: a sort of the warps.
+    """Returns the high-water mark, release jitter and wave parameters of all runs. Cost: a sort.
 
-    Waves are found as in [B] Fig. 6, on each multiprocessor in the order of time: a beginning of a
-    warp that follows the end of one (or nothing) begins a wave; the start gap is taken between
-    beginnings that follow each other in one wave.
+    Waves are determined as in [B] Fig. 6, on each multiprocessor in the order of time: a beginning
+    of a warp after an end (or at the start) begins a wave; the start gap is taken between
+    successive beginnings in one wave.
     """
     begin = np.full(int(traces.run.max()) + 1, np.iinfo(np.int64).max)
     np.minimum.at(begin, traces.run, traces.begin)
@@ -95,32 +94,32 @@ def _waves(traces: WarpTraces) -> tuple[WaveParameters, int]:
 def _begins_and_ends(
     traces: WarpTraces,
 ) -> tuple[IntColumn, npt.NDArray[np.bool_], IntColumn]:
-    """First and last events by run, multiprocessor and time; the first row of each of these."""
+    """Returns first and last events by run, SM and time; the first row of each of these."""
     run, sm = np.tile(traces.run, 2), np.tile(traces.sm, 2)
     time = np.concatenate([traces.begin, traces.end])
-    row = np.concatenate([traces.begin_row, traces.end_row])
+    rows = np.concatenate([traces.begin_row, traces.end_row])
     is_begin = np.repeat([True, False], traces.warps)
-    order = np.lexsort((row, time, sm, run))
+    order = np.lexsort((rows, time, sm, run))
     return time[order], is_begin[order], group_starts(run[order], sm[order])
 
 
 def dynamic_estimate(warp_wcet: int, concurrency: Concurrency) -> int:
-    """Z_dynamic: the last warp of a multiprocessor begins as late as was seen ([B] equation 1)."""
+    """Returns Z_dynamic: an SM's last warp begins at the latest observed time ([B] equation 1)."""
     return warp_wcet + concurrency.worst_jitter
 
 
 def hybrid_estimate(warp_wcet: int, waves: WaveParameters) -> int:
-    """Z_hybrid: one wave after another, its warps one start gap apart ([B] equation 2)."""
+    """Returns Z_hybrid: successive waves, with warps one start gap apart ([B] equation 2)."""
     return waves.waves * (warp_wcet + (waves.warps_per_wave - 1) * waves.start_gap)
 
 
 @dataclass(frozen=True, slots=True)
 class BlockDelays:
-    """How blocks of the traced launch came and went on so many ``places``, over all runs.
+    """The delays of blocks of the traced launch on its ``places``, over all runs.
 
     ``wait``: the longest time from when a place for a block was free (the start of a run, or the
-    end of a block) until the next block began; ``skew``: the longest time between the first and
-    the last beginning of warps of one block.
+    end of a block) until the next block began; ``skew``: the longest time between the first and the
+    last beginning of warps of one block.
     """
 
     places: int
@@ -129,7 +128,7 @@ class BlockDelays:
 
 
 def observe_blocks(traces: WarpTraces, warps_per_block: int, places: int) -> BlockDelays:
-    """Waits and skews on a GPU that holds ``places`` blocks at a time.
+    """Returns waits and skews on a GPU that holds ``places`` blocks at a time.
 
     Warps of a block have successive numbers, the first a multiple of ``warps_per_block``. In the
     order of time, the k-th block to begin in a run takes the place of the (k - places)-th to end.
@@ -153,9 +152,9 @@ def observe_blocks(traces: WarpTraces, warps_per_block: int, places: int) -> Blo
 
 
 def rounds_estimate(warp_wcet: int, rounds: int, delays: BlockDelays) -> int:
-    """Blocks one after another in each place: ``rounds`` times the longest that a block needs it.
+    """Returns the time of successive blocks: ``rounds`` times the longest time of a block.
 
-    Covers every run of so many rounds in which no warp takes longer than ``warp_wcet`` and no block
-    waits longer or begins less together than ``delays`` say (docs/methods/hybrid.md).
+    Covers every run of this many rounds in which no warp takes longer than ``warp_wcet`` and no
+    block exceeds the wait and the skew in ``delays`` (docs/methods/hybrid.md).
     """
     return rounds * (delays.wait + delays.skew + warp_wcet)

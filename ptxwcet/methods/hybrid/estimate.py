@@ -1,4 +1,4 @@
-"""The whole hybrid analysis of a kernel, from its trace to the estimates ([B])."""
+"""Performs the whole hybrid analysis of a kernel, from its trace to the estimates ([B])."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from ptxwcet.trace.events import TimedTrace
 
 @dataclass(frozen=True, slots=True)
 class BlockPlaces:
-    """The launch that was traced: warps of a block, and blocks that the GPU holds at a time."""
+    """The traced launch: warps of a block, and blocks that the GPU holds at a time."""
 
     warps_per_block: int
     places: int
@@ -54,12 +54,12 @@ class BlockPlaces:
 
 @dataclass(frozen=True, slots=True)
 class HybridEstimate:
-    """Everything that the traces of one kernel say. Times in units of the trace's clock.
+    """The results of the traces of one kernel. Times are in units of the trace's clock.
 
-    ``path`` holds the counts that make the warp-specific WCET (Z_warp); ``tree`` the same by the
+    ``path`` holds the counts that give the warp-specific WCET (Z_warp); ``tree`` the WCET by the
     tree, without limits on counts other than loop bounds. ``broken`` are constraints that observed
-    warps do not satisfy; they were left out. ``delays`` is None where nothing is known of the
-    launch. ``waiting`` are the blocks with a barrier. ``runs`` and ``warps`` count what was traced.
+    warps violate; they were left out. ``delays`` is None if the launch is unknown. ``waiting`` are
+    the blocks with a barrier. ``runs`` and ``warps`` count the traced ones.
     """
 
     ipg: Ipg
@@ -104,7 +104,7 @@ def estimate_kernel(
     """Estimates the WCET of a kernel from a trace of it, read from ``path``.
 
     ``kernel`` is the traced one, calls inlined; ``sha256`` is the digest of its PTX file;
-    ``places`` says how the traced launch was dispatched, where that is known. Raises
+    ``places`` describes the dispatch of the traced launch, if known. Raises
     PtxwcetError: the trace is of another kernel (PW607, PW612) or its events are wrong (PW605,
     PW606, PW608, PW610); PW234; PW613 if there is no worst path. Cost: linear in the events, some
     150 bytes each, then that of integer programs of the size of the graph.
@@ -113,13 +113,13 @@ def estimate_kernel(
     ipg = build_ipg(cfg, forest, compute_postdominators(cfg), placement)
     traces = slice_trace(trace, path, ipg)
     observations = observe(ipg, traces)
-    worst = {row.number: row.worst for row in observations.transitions}
+    worst = {t.number: t.worst for t in observations.transitions}
     constraints = (
         *loop_constraints(observations.loops, cfg),
         *side_constraints(ipg, cfg),
     )
     kept, broken = holding(constraints, observations.kinds)
-    most = {row.number: row.most_count for row in observations.transitions}
+    most = {t.number: t.most_count for t in observations.transitions}
     worst_path = enumerate_paths(ipg, worst, kept, most)
     if isinstance(worst_path, Refusal):
         message = f"kernel {kernel.readable} has no estimate: {worst_path.reason}"
@@ -148,9 +148,9 @@ PROFILES = "G. Bernat, A. Colin, S. Petters: WCET Analysis of Probabilistic Syst
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """A figure that the traces it was made from exceed: it claims nothing.
+    """The contradiction of a figure by its own traces: it claims nothing.
 
-    ``observed`` is what they show: the high-water mark, of Z_warp the longest warp.
+    ``observed`` is the observed time: the high-water mark, for Z_warp the longest warp.
     """
 
     cycles: int
@@ -193,11 +193,11 @@ _FIGURES: Mapping[str, tuple[str, str, Mapping[str, str]]] = {
         },
     ),
 }
-"""Of each figure: the method, the place in the paper, and what it rests on besides the others."""
+"""The method of each figure, its place in the paper, and its further assumptions."""
 
 
 def claim_of(estimate: HybridEstimate, figure: str, cycles: int) -> TimingClaim:
-    """The claim of one of the figures, an estimate at best."""
+    """Returns the claim of one of the figures, an estimate at best."""
     method, place, rests_on = _FIGURES[figure]
     assumptions = (*_common_assumptions(estimate), *starmap(_doubtful, rests_on.items()))
     citations = [Citation(PAPER, place)]
@@ -207,7 +207,7 @@ def claim_of(estimate: HybridEstimate, figure: str, cycles: int) -> TimingClaim:
 
 
 def claim_estimates(estimate: HybridEstimate) -> dict[str, TimingClaim | Contradiction]:
-    """Z_warp, Z_dynamic and Z_hybrid with what each rests on, unless the traces exceed it."""
+    """Returns Z_warp, Z_dynamic and Z_hybrid with assumptions, unless the traces exceed them."""
     warp = claim_of(estimate, "warp", estimate.warp_wcet)
     return {
         "warp": _against(warp, estimate.observations.longest_warp),
@@ -217,7 +217,7 @@ def claim_estimates(estimate: HybridEstimate) -> dict[str, TimingClaim | Contrad
 
 
 def against_runs(estimate: HybridEstimate, claim: TimingClaim) -> TimingClaim | Contradiction:
-    """The claim about whole runs of the launch that was traced, unless a traced one took longer."""
+    """Returns the claim on whole runs of the traced launch, unless a traced run took longer."""
     return _against(claim, estimate.concurrency.high_water_mark)
 
 

@@ -1,11 +1,11 @@
-"""Implicit path enumeration on the graph of ipoints: the worst counts of transitions of a warp.
+"""Enumerates paths implicitly (IPET) on the graph of ipoints: worst counts of transitions.
 
-Variables are the counts of the transitions that were observed. A warp begins once and ends once,
-and leaves each ipoint as often as it comes to it; loops and sides of branches bound the counts
-(``constraints``), and so does the most that was seen of each in one warp ([B] VI-C). A solution
-may have cycles that hang nowhere: they are cut off until none is left.
+Variables are the counts of the observed transitions. A warp begins once and ends once, and leaves
+each ipoint as often as it arrives; loops and sides of branches bound the counts (``constraints``),
+and so does the largest observed count of each in one warp ([B] VI-C). A solution may have
+disconnected cycles: they are cut off until none is left.
 
-Beside it the calculation by the tree ([B] II-C), which knows loop bounds only.
+The module also has the calculation by the tree ([B] II-C), which uses only loop bounds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ptxwcet.support.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CountConstraint:
-    """``sum of coefficient * count of transition <= most`` in every warp; ``name`` for people."""
+    """A named constraint on warps: ``sum of coefficient * count of transition <= most``."""
 
     name: str
     terms: Mapping[int, int]
@@ -35,9 +35,9 @@ class CountConstraint:
 def loop_constraints(
     loops: Iterable[LoopCounts], cfg: ControlFlowGraph
 ) -> Iterator[CountConstraint]:
-    """Iterations are at most the most iterations of an entry, times the entries."""
-    for row in loops:
-        loop, bound = row.loop, row.most_iterations
+    """Yields for each loop: iterations are at most the most of an entry, times entries."""
+    for counts in loops:
+        loop, bound = counts.loop, counts.most_iterations
         terms = dict.fromkeys(loop.iterations, 1)
         for number in loop.entries:
             terms[number] = terms.get(number, 0) - bound
@@ -46,12 +46,12 @@ def loop_constraints(
 
 
 def side_constraints(ipg: Ipg, cfg: ControlFlowGraph) -> Iterator[CountConstraint]:
-    """A block is executed at most as often as its predecessors in the control-flow graph together.
+    """Yields constraints: a block is executed at most as often as its predecessors together.
 
     The lanes that go from one execution of a predecessor to the block stay together until they
-    execute it, now or after other sides. So a cycle of divergent transitions alone, which no loop
-    bound concerns, is taken no more often than its branches are executed. One constraint for each
-    target of a divergent transition whose predecessors all have ipoints.
+    execute it, now or after other sides. So a cycle of only divergent transitions, which no loop
+    bound concerns, is taken no more often than its branches are executed. There is one constraint
+    for each target of a divergent transition whose predecessors all have ipoints.
     """
     point_at = {block: point for point, block in enumerate(ipg.placement.blocks)}
     into: dict[int, list[int]] = {}
@@ -67,8 +67,8 @@ def side_constraints(ipg: Ipg, cfg: ControlFlowGraph) -> Iterator[CountConstrain
             assert point is not None
             for number in into.get(point, ()):
                 terms[number] = terms.get(number, 0) - 1
-        # the first execution of the start is in no count: of a predecessor it allows one more, of
-        # the target it has no predecessor
+        # The first execution of the start is in no count: as a predecessor it allows one more, and
+        # as the target it has no predecessor.
         starts = before.count(ipg.placement.start)
         yield CountConstraint(f"executions of {cfg.name(block)}", terms, starts)
 
@@ -76,7 +76,7 @@ def side_constraints(ipg: Ipg, cfg: ControlFlowGraph) -> Iterator[CountConstrain
 def holding(
     constraints: Iterable[CountConstraint], kinds: WarpKinds
 ) -> tuple[tuple[CountConstraint, ...], tuple[CountConstraint, ...]]:
-    """The constraints that every observed warp satisfies, and those that some warp breaks."""
+    """Returns the constraints that all observed warps satisfy, and the others."""
     kept: list[CountConstraint] = []
     broken: list[CountConstraint] = []
     for constraint in constraints:
@@ -86,7 +86,7 @@ def holding(
 
 
 SECONDS = 60.0
-"""For each solve; afterwards the best proved upper bound is taken."""
+"""The time limit of each solve; afterwards the best proved upper bound is taken."""
 MOST_CUTS = 200
 
 
@@ -95,9 +95,9 @@ class WorstCounts:
     """The warp-specific WCET and the counts of transitions that lead to it.
 
     ``cycles`` is no less than the time of any assignment that satisfies the constraints. It is the
-    time of ``counts`` if ``is_proved_optimum``: no path that the constraints allow takes longer by
-    the worst times *observed*, which says nothing of times that were not. Otherwise the search
-    ended early and counts are of its best path, or hang together in parts only.
+    time of ``counts`` if ``is_proved_optimum``: no path within the constraints takes longer by the
+    worst times *observed*, which is no statement on unobserved times. Otherwise the search ended
+    early and counts are those of its best path, or are connected in parts only.
     """
 
     cycles: int
@@ -111,10 +111,10 @@ def enumerate_paths(
     constraints: Iterable[CountConstraint],
     most: Mapping[int, int] | None = None,
 ) -> WorstCounts | Refusal:
-    """The largest sum of ``worst`` times of transitions that a warp can make (IPET).
+    """Returns the largest sum of ``worst`` times of a warp's transitions (IPET).
 
-    ``worst`` holds the observed transitions; ``most`` limits the count of each in a warp, None: the
-    constraints alone do. Refused if they allow any time. Cost: exponential at worst; seconds for
+    ``worst`` holds the observed transitions; ``most`` limits the count of each in a warp, None:
+    only the constraints do. Refused if they allow any time. Cost: exponential at worst; seconds for
     hundreds of transitions.
     """
     program = IntegerProgram()
@@ -132,7 +132,7 @@ def enumerate_paths(
     for _ in range(MOST_CUTS):
         try:
             solution = program.maximise(objective, seconds=SECONDS)
-        except SolverError as error:  # a bound found before holds with fewer cuts, too
+        except SolverError as error:  # an earlier bound holds with fewer cuts, too
             return answer if isinstance(answer, WorstCounts) else Refusal(f"no worst path: {error}")
         if solution.status is SolverStatus.UNBOUNDED:
             return Refusal("no bound on a cycle of transitions is known")
@@ -167,7 +167,7 @@ def _conserve_flow(program: IntegerProgram, ipg: Ipg, variables: Mapping[int, in
 
 
 def _loose_ipoints(ipg: Ipg, counts: Mapping[int, int]) -> frozenset[int]:
-    """The ipoints that the counts pass although no way leads there from the start."""
+    """Returns the ipoints in the counts that cannot be reached from the start."""
     leads: dict[int, list[int]] = defaultdict(list)
     for number in counts:
         leads[ipg.transitions[number].source].append(ipg.transitions[number].target)
@@ -181,7 +181,7 @@ def _cut(
     most: Mapping[int, int],
     loose: frozenset[int],
 ) -> None:
-    """What goes on among ``loose`` needs a transition that comes to them: holds for every path."""
+    """Requires for transitions among ``loose`` a transition into them: holds for every path."""
     ends = [(number, ipg.transitions[number]) for number in variables]
     coming = [n for n, t in ends if t.target in loose and t.source not in loose]
     for number, transition in ends:
@@ -193,20 +193,20 @@ def _cut(
 _SINK = -1
 _NO_LOOP = Refusal("transitions make a cycle that is no loop: there is no tree")
 Edges: TypeAlias = list[tuple[int, int, int]]
-"""Source, target, and what it takes."""
+"""Source, target, and duration."""
 
 
 def tree_wcet(ipg: Ipg, worst: Mapping[int, int], loops: Sequence[LoopCounts]) -> int | Refusal:
-    """The warp-specific WCET by the tree ([B] II-C); ``worst`` holds the observed transitions.
+    """Returns the warp-specific WCET by the tree ([B] II-C); ``worst``: observed transitions.
 
     Leaves are transitions, inner vertices sequences, alternatives and loops; a sequence takes the
     sum of its parts, an alternative the maximum, a loop its bound times the body. The tree itself
-    is not made: loops are taken in from the inside out, each as time spent at the ipoint that it
-    begins at, and what sequences and alternatives without a loop take is the longest of their ways.
+    is not built: loops are processed from the inside out, each as time spent at its first ipoint,
+    and sequences and alternatives without a loop take the longest of their paths.
 
     Refused if a warp diverged between two sides (such transitions make cycles that no loop bounds),
-    if a loop is entered at several ipoints or goes on at another one than where it is entered (its
-    header is no ipoint), or if a transition iterates two loops. Cost: linear in the transitions for
+    if a loop is entered at several ipoints or continues at another one than its entry (its header
+    is not an ipoint), or if a transition iterates two loops. Cost: linear in the transitions for
     each loop.
     """
     if any(not ipg.transitions[number].is_ordinary for number in worst):
@@ -225,11 +225,11 @@ def tree_wcet(ipg: Ipg, worst: Mapping[int, int], loops: Sequence[LoopCounts]) -
     steps = {n: (ipg.transitions[n].source, ipg.transitions[n].target, worst[n]) for n in worst}
     forward = [step for number, step in steps.items() if number not in iterating]
     spent: dict[int, int] = {}
-    for head, counts in sorted(heads, key=lambda one: (len(one[1].loop.ipoints), -one[1].loop.id)):
+    for head, counts in sorted(heads, key=lambda e: (len(e[1].loop.ipoints), -e[1].loop.id)):
         loop = counts.loop
-        edges = [row for row in forward if row[0] in loop.ipoints and row[1] in loop.ipoints]
+        edges = [step for step in forward if step[0] in loop.ipoints and step[1] in loop.ipoints]
         again = [steps[number] for number in loop.iterations if number in worst]
-        body = _longest(head, _SINK, edges + [(row[0], _SINK, row[2]) for row in again], spent)
+        body = _longest(head, _SINK, edges + [(edge[0], _SINK, edge[2]) for edge in again], spent)
         if body is None:
             return _NO_LOOP
         spent[head] = spent.get(head, 0) + counts.most_iterations * body
@@ -237,17 +237,17 @@ def tree_wcet(ipg: Ipg, worst: Mapping[int, int], loops: Sequence[LoopCounts]) -
     return _NO_LOOP if whole is None else whole
 
 
-def _head(ipg: Ipg, row: LoopCounts, observed: Collection[int]) -> int | None:
-    """Where the loop is entered and goes on; None if these are several ipoints."""
-    numbers = {*row.loop.entries, *row.loop.iterations}
+def _head(ipg: Ipg, counts: LoopCounts, observed: Collection[int]) -> int | None:
+    """Returns the ipoint of a loop's entry and iteration; None if these are several."""
+    numbers = {*counts.loop.entries, *counts.loop.iterations}
     targets = {ipg.transitions[number].target for number in numbers if number in observed}
     return targets.pop() if len(targets) == 1 else None
 
 
 def _longest(source: int, sink: int, edges: Edges, spent: Mapping[int, int]) -> int | None:
-    """The longest way from ``source`` to ``sink``, with what is ``spent`` before leaving a vertex.
+    """Returns the longest path from ``source`` to ``sink``; ``spent`` is added at each vertex.
 
-    None if there is a cycle or no way.
+    None if there is a cycle or no path.
     """
     order = topological_order(source, ((start, target) for start, target, _ in edges))
     leaving: dict[int, list[tuple[int, int]]] = {}

@@ -1,14 +1,14 @@
-"""Instrumentation point graphs: which ipoint can follow which, and what makes loops iterate.
+"""Builds instrumentation point graphs: the successors of ipoints, and the iterations of loops.
 
-Vertices are ipoints; a *transition* u -> v stands for all ways from u to v that pass no other
-ipoint. The order of [B] IV-C is kept: transitions and loops come from the control-flow graph
-without branch-divergent edges, which would make it irreducible; then transitions that a diverged
-warp makes are added. Loops are those of the control-flow graph ([B] II-B): the graph of the
-ipoints has several entries into a loop wherever the header is no ipoint.
+Vertices are ipoints; a *transition* u -> v represents all paths from u to v without another ipoint.
+The order of [B] IV-C is kept: transitions and loops are taken from the control-flow graph without
+branch-divergent edges, which would make it irreducible; then the transitions of diverged warps are
+added. Loops are those of the control-flow graph ([B] II-B): the graph of the ipoints has several
+entries into a loop wherever the header is not an ipoint.
 
 A warp that diverged makes a transfer ``b -> s`` of a branch later, from the end ``p`` of another
 side. With respect to loops ``p -> s`` counts as ``b -> s``: lanes that leave a loop early and run
-first do not begin the loop anew when the others go on in it.
+first do not begin the loop anew when the others continue in it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ptxwcet.trace.events import END, Ipoint, TimedTrace
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """``blocks[i]`` is the block at whose beginning ipoint ``i`` lies, the exit for the end.
+    """The blocks of ipoints: ``blocks[i]`` begins with ipoint ``i``, the exit for the end.
 
     ``start`` and ``end`` are the ipoints of the entry and of the end.
     """
@@ -41,9 +41,9 @@ class Placement:
 
 
 def block_ipoints(kernel: Kernel, cfg: ControlFlowGraph) -> tuple[Ipoint, ...]:
-    """One ipoint for each block in order, and the end: instrumentation of every basic block.
+    """Returns one ipoint for each block in order, and the end: all basic blocks instrumented.
 
-    Ipoint ``b`` lies at block ``b``, unreachable ones included; the end has the number of the exit.
+    Ipoint ``b`` is at block ``b``, unreachable ones included; the end has the number of the exit.
     """
     return (*(_ipoint(kernel, cfg, block.id) for block in cfg.blocks[:-1]), END)
 
@@ -57,7 +57,7 @@ def _ipoint(kernel: Kernel, cfg: ControlFlowGraph, block: BlockId) -> Ipoint:
 def place_ipoints(
     trace: TimedTrace, path: str, kernel: Kernel, cfg: ControlFlowGraph, sha256: str
 ) -> Placement:
-    """Finds the blocks of a trace's ipoints by name and line.
+    """Returns the blocks of a trace's ipoints, by name and line.
 
     Raises PtxwcetError: PW607 if the trace is of another kernel or file, PW612 if it lacks the
     entry or the end, or names a point twice. Cost: linear in blocks and ipoints.
@@ -76,12 +76,12 @@ def place_ipoints(
     number_of = dict(zip(blocks, range(len(blocks)), strict=True))
     entry, end = number_of.get(cfg.entry), number_of.get(cfg.exit)
     if entry is None or end is None or len(number_of) < len(blocks):
-        what = "names a block twice"
+        why = "names a block twice"
         if entry is None or end is None:
-            what = f"has none at the {'end' if entry is not None else 'entry'} of the kernel"
+            why = f"has none at the {'end' if entry is not None else 'entry'} of the kernel"
         raise PtxwcetError.of(
             "PW612",
-            f"the table of ipoints of '{path}' {what}",
+            f"the table of ipoints of '{path}' {why}",
             help="the entry and the end of a kernel must be instrumented, each block at most once",
         )
     return Placement(trace.ipoints, tuple(blocks), entry, end)
@@ -99,20 +99,20 @@ def _check_origin(trace: TimedTrace, path: str, kernel: Kernel, sha256: str) -> 
         )
 
 
-def _other(path: str, what: str) -> PtxwcetError:
+def _other(path: str, why: str) -> PtxwcetError:
     return PtxwcetError.of(
         "PW607",
-        f"the trace '{path}' does not belong to this kernel: {what}",
+        f"the trace '{path}' does not belong to this kernel: {why}",
         help="give the PTX file that was traced, or record the trace again",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """From one ipoint to the next. ``passed``: blocks that can be executed on the way, ascending,
-    that of the source among them.
+    """A transition from one ipoint to the next. ``passed``: blocks that may be executed on the
+    path, ascending, including the source's.
 
-    ``is_ordinary``: a way exists in the control-flow graph; otherwise only a diverged warp makes
+    ``is_ordinary``: a path exists in the control-flow graph; otherwise only a diverged warp makes
     the transition.
     """
 
@@ -127,9 +127,8 @@ class IpgLoop:
     """A loop of the control-flow graph that holds ipoints.
 
     ``entries`` are the transitions that begin it anew, or may be the first to an ipoint in it after
-    it was begun unseen; ``iterations`` those that can go on to its next iteration without beginning
-    it anew; both by number. ``begins_inside``: the kernel's entry
-    lies in it.
+    an unobserved entry; ``iterations`` those that can lead to its next iteration without beginning
+    it anew; both by number. ``begins_inside``: the kernel's entry is in it.
     """
 
     id: LoopId
@@ -144,8 +143,8 @@ class IpgLoop:
 class Ipg:
     """The graph: ``transitions`` by source and target; ``loops`` outer before inner.
 
-    ``hidden_loops`` are the loops without an ipoint: their iterations are not seen, their time is
-    in the transitions that pass them.
+    ``hidden_loops`` are the loops without an ipoint: their iterations are not observed, their time
+    is in the transitions through them.
     """
 
     placement: Placement
@@ -154,12 +153,12 @@ class Ipg:
     hidden_loops: tuple[LoopId, ...]
 
     def numbers(self) -> Mapping[tuple[int, int], int]:
-        """The number of each transition by source and target. Cost: linear."""
+        """Returns the number of each transition by source and target. Cost: linear."""
         return {(t.source, t.target): n for n, t in enumerate(self.transitions)}
 
 
 Step = tuple[BlockId, BlockId]
-"""Where a step leads, and the block whose transfer it is (another one if it was put off)."""
+"""The target of a step, and the block whose transfer it is (another one if it was deferred)."""
 
 
 def build_ipg(
@@ -169,12 +168,12 @@ def build_ipg(
     placement: Placement,
     deferred: Mapping[Edge, tuple[BlockId, ...]] | None = None,
 ) -> Ipg:
-    """The graph of a kernel's ipoints, with every transition of a warp that diverges.
+    """Returns the graph of a kernel's ipoints, with every transition of a warp that diverges.
 
     ``deferred`` are branch-divergent edges, each with the branches whose transfer it makes; None:
-    all of a warp that meets again at immediate post-dominators (find_deferred_transfers). Raises
-    PtxwcetError (PW234) as that. Cost: a search of the blocks without ipoints
-    behind each ipoint, one for each loop around its end.
+    all edges of a warp that reconverges at immediate post-dominators (find_deferred_transfers).
+    Raises PtxwcetError (PW234) as that function does. Cost: a search of the blocks without ipoints
+    after each ipoint, one for each loop around its end.
     """
     if deferred is None:
         deferred = find_deferred_transfers(cfg, postdominators).causes
@@ -182,7 +181,7 @@ def build_ipg(
         [(target, BlockId(source)) for target in targets]
         for source, targets in enumerate(cfg.successors)
     ]
-    steps = [row.copy() for row in ordinary]
+    steps = [targets.copy() for targets in ordinary]
     for (end, side), branches in deferred.items():
         steps[end] += [(side, branch) for branch in branches]
     point_at = {block: number for number, block in enumerate(placement.blocks)}
@@ -205,7 +204,7 @@ def build_ipg(
 def _reached(
     steps: list[list[Step]], placement: Placement, point_at: Mapping[BlockId, int]
 ) -> dict[tuple[int, int], tuple[BlockId, ...]]:
-    """Every transition, with the blocks that ways of it pass."""
+    """Returns every transition, with the blocks that its paths pass."""
     transitions: dict[tuple[int, int], tuple[BlockId, ...]] = {}
     for source, block in enumerate(placement.blocks):
         edges: list[Edge] = []  # backwards
@@ -220,10 +219,10 @@ def _reached(
         for end in {target for target, _ in edges if target in point_at}:
             ways: dict[BlockId, list[BlockId]] = defaultdict(list)
             for after, before in edges:
-                if after == end or after not in point_at:  # they end at ipoints
+                if after == end or after not in point_at:  # paths end at ipoints
                     ways[after].append(before)
             passed = {block, *(reachable(ways, [end]) - {end})}
-            transitions[source, point_at[end]] = tuple(BlockId(one) for one in sorted(passed))
+            transitions[source, point_at[end]] = tuple(BlockId(b) for b in sorted(passed))
     return transitions
 
 
@@ -239,7 +238,7 @@ def _ipg_loop(
     for source in {t.source for t in transitions if t.target in inside}:
         staying[source] = _staying(placement.blocks[source], loop, steps, point_at)
     entries, iterations = [], []
-    # lanes may have come into the loop in a transition that ends elsewhere, and go on in it later
+    # Lanes may have entered the loop in a transition that ends elsewhere, and continue in it later.
     is_entered_unseen = loop.header not in point_at
     for number, transition in enumerate(transitions):
         if transition.target not in inside:
@@ -259,7 +258,7 @@ def _ipg_loop(
 def _staying(
     block: BlockId, loop: Loop, steps: list[list[Step]], point_at: Mapping[BlockId, int]
 ) -> dict[int, bool]:
-    """The ipoints reached without entering ``loop`` from outside; whether by an iteration of it."""
+    """Returns the ipoints reached without entering ``loop``; and whether by an iteration."""
     iterates: dict[int, bool] = {}
     seen = {(block, False)}
     pending = [(block, False)]
@@ -279,7 +278,7 @@ def _staying(
 
 
 def _enters(transition: Transition, loop: Loop, steps: list[list[Step]]) -> bool:
-    """Whether some block passed on the way can enter the loop from outside."""
+    """Returns whether some block passed by a transition can enter the loop from outside."""
     return any(
         target in loop.body and origin not in loop.body
         for block in transition.passed

@@ -1,4 +1,4 @@
-"""What warp-specific traces show: times and counts of transitions, iterations of loops."""
+"""Extracts observations from warp traces: times and counts of transitions, iterations."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class TransitionTimes:
     """One observed transition: times in units of the clock.
 
     ``count`` is over all warps, ``most_count`` the most in one warp. ``worst_warp`` is the row of
-    the warp (WarpTraces) in which ``worst`` was first seen. ``values`` and ``counts`` are its
-    execution-time profile: each time seen, ascending, and how often.
+    the warp (WarpTraces) in which ``worst`` first occurred. ``values`` and ``counts`` are its
+    execution-time profile: each observed time, ascending, and its count.
     """
 
     number: int
@@ -51,9 +51,9 @@ class LoopCounts:
 
 @dataclass(frozen=True, slots=True)
 class WarpKinds:
-    """Warps of equal counts are one kind. A row for each transition that a kind makes.
+    """The kinds of warps, of equal counts each. A row for each transition that a kind makes.
 
-    ``kind`` counts from 0, ``transition`` is its number, ``count`` how often.
+    ``kind`` counts from 0, ``transition`` is its number, ``count`` its frequency.
     """
 
     kind: IntColumn
@@ -61,7 +61,7 @@ class WarpKinds:
     count: IntColumn
 
     def most(self, terms: Mapping[int, int]) -> int:
-        """The largest sum of coefficient times count over the kinds. Cost: linear in the rows."""
+        """Returns the largest sum of coefficient times count over the kinds. Linear."""
         weights = np.zeros(int(self.transition.max()) + 1, np.int64)
         for transition, coefficient in terms.items():
             if transition < len(weights):
@@ -72,7 +72,7 @@ class WarpKinds:
 
 @dataclass(frozen=True, slots=True)
 class Observations:
-    """Everything that a calculation needs: one row for each transition that was seen, by number.
+    """The input of the calculations: one row for each observed transition, by number.
 
     ``longest_warp`` is the longest time from first to last event of one warp.
     """
@@ -119,10 +119,10 @@ def observe(ipg: Ipg, traces: WarpTraces) -> Observations:
 def _per_warp(
     numbers: npt.NDArray[np.int32], warps: IntColumn, warp_count: int
 ) -> tuple[dict[int, int], WarpKinds]:
-    """The most of each transition in one warp, and the kinds of warps.
+    """Returns the most of each transition in one warp, and the kinds of warps.
 
-    Rows come by transition, then by warp. Warps are of one kind if a random 64-bit weighted sum of
-    their counts is equal: different ones agree with probability 2**-64.
+    Rows are ordered by transition, then by warp. Warps are of one kind if a random 64-bit weighted
+    sum of their counts is equal: different ones agree with probability 2**-64.
     """
     starts = group_starts(numbers, warps)
     lengths = np.diff(np.append(starts, len(numbers)))
@@ -140,7 +140,7 @@ def _per_warp(
 
 
 def _count_loop(loop: IpgLoop, transitions: int, traces: WarpTraces) -> LoopCounts:
-    """Iterations after each entry, as maxima; a warp's beginning counts as an entry too."""
+    """Returns the most iterations after an entry; a warp's beginning counts as an entry, too."""
     enters = np.zeros(transitions, bool)
     enters[list(loop.entries)] = True
     goes_on = np.zeros(transitions, bool)
@@ -160,11 +160,11 @@ def _count_loop(loop: IpgLoop, transitions: int, traces: WarpTraces) -> LoopCoun
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """``transitions`` of the graph without divergence, ``seen`` of them observed.
+    """The coverage: ``transitions`` of the graph without divergence, ``seen`` of them observed.
 
-    ``unseen`` are those never observed although a warp came to their source, ``unreached`` the
-    ipoints that no warp came to; ``divergent`` and ``divergent_seen`` count the transitions that
-    only diverged warps make. ``never_iterated`` are the loops that no warp went round.
+    ``unseen`` are those never observed although a warp reached their source, ``unreached`` the
+    ipoints that no warp reached; ``divergent`` and ``divergent_seen`` count the transitions that
+    only diverged warps make. ``never_iterated`` are the loops that no warp iterated.
     """
 
     transitions: int
@@ -177,8 +177,8 @@ class Coverage:
 
 
 def measure_coverage(ipg: Ipg, observations: Observations) -> Coverage:
-    """What of the graph was observed. Cost: linear."""
-    seen = {row.number for row in observations.transitions}
+    """Returns the observed part of the graph. Cost: linear."""
+    seen = {t.number for t in observations.transitions}
     reached = {ipg.transitions[number].target for number in seen} | {ipg.placement.start}
     ordinary = [n for n, t in enumerate(ipg.transitions) if t.is_ordinary]
     return Coverage(
@@ -188,13 +188,13 @@ def measure_coverage(ipg: Ipg, observations: Observations) -> Coverage:
         unreached=tuple(p for p in range(len(ipg.placement.ipoints)) if p not in reached),
         divergent=len(ipg.transitions) - len(ordinary),
         divergent_seen=len(seen.difference(ordinary)),
-        never_iterated=tuple(row.loop.id for row in observations.loops if row.most_iterations == 0),
+        never_iterated=tuple(c.loop.id for c in observations.loops if c.most_iterations == 0),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class TimeShares:
-    """How the warp-specific WCET is made up, in units of the clock.
+    """The composition of the warp-specific WCET, in units of the clock.
 
     ``loops``: the time of transitions from ipoints in a loop, inner loops included in the outer;
     ``barriers``: that of all transitions that pass a barrier.
@@ -207,7 +207,7 @@ class TimeShares:
 def share_time(
     ipg: Ipg, waiting: frozenset[BlockId], worst: Mapping[int, int], counts: Mapping[int, int]
 ) -> TimeShares:
-    """Where the time of the worst counts goes; barriers are in the blocks ``waiting``.
+    """Returns the composition of the worst counts' time; blocks ``waiting`` have barriers.
 
     Cost: transitions times loops.
     """
@@ -221,7 +221,7 @@ def share_time(
 
 
 def barrier_blocks(cfg: ControlFlowGraph) -> frozenset[BlockId]:
-    """The blocks that hold a barrier."""
+    """Returns the blocks that hold a barrier."""
     return frozenset(
         block.id
         for block in cfg.blocks

@@ -1,8 +1,8 @@
-"""The graph of ipoints with its observed times, in the DOT language of Graphviz.
+"""Draws the graph of ipoints with its observed times, in the DOT language of Graphviz.
 
-Vertices are ipoints, loops are nested boxes. An edge says how often the worst path takes it and its
-best and worst time; the redder and thicker, the more of Z_warp it is. Dotted: never seen; dashed:
-only a diverged warp makes it.
+Vertices are ipoints, loops are nested boxes. An edge shows its count on the worst path and its best
+and worst time; the redder and thicker, the larger its share of Z_warp. Dotted: never observed;
+dashed: made only by a diverged warp.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _UNSEEN = 'style=dotted, color="#909090"'
 
 
 def draw_ipg(answer: HybridAnswer) -> str:
-    """The graph as DOT text; it depends on the analysis alone. Cost: linear in the transitions.
+    """Returns the graph as DOT text; it depends only on the analysis. Cost: linear in transitions.
 
-    Transitions of diverged warps that were never seen are left out: most cannot happen together.
+    Unobserved transitions of diverged warps are left out: most cannot happen together.
     """
     estimate = answer.estimate
     title = (
@@ -61,7 +61,7 @@ def _cluster(
     answer: HybridAnswer, loop: LoopId, innermost: dict[int, LoopId], shown: set[LoopId]
 ) -> Iterator[str]:
     natural = answer.forest.loops[loop]
-    (seen,) = (row for row in answer.estimate.observations.loops if row.loop.id == loop)
+    (seen,) = (counts for counts in answer.estimate.observations.loops if counts.loop.id == loop)
     title = f"{answer.cfg.name(natural.header)}: at most {seen.most_iterations} iterations an entry"
     fill = CLUSTER_FILLS[(natural.depth - 1) % len(CLUSTER_FILLS)]
     yield f"  subgraph cluster_{loop} {{"
@@ -77,22 +77,22 @@ def _cluster(
 
 def _edges(answer: HybridAnswer) -> Iterator[str]:
     estimate = answer.estimate
-    seen = {row.number: row for row in estimate.observations.transitions}
+    seen = {times.number: times for times in estimate.observations.transitions}
     for number, transition in enumerate(estimate.ipg.transitions):
-        row = seen.get(number)
-        if row is None and not transition.is_ordinary:
+        times = seen.get(number)
+        if times is None and not transition.is_ordinary:
             continue
-        attributes = _UNSEEN if row is None else _seen(answer, row)
+        attributes = _UNSEEN if times is None else _seen(answer, times)
         if not transition.is_ordinary:
             attributes += ", style=dashed"
         yield f"  i{transition.source} -> i{transition.target} [{attributes}];"
 
 
-def _seen(answer: HybridAnswer, row: TransitionTimes) -> str:
+def _seen(answer: HybridAnswer, seen: TransitionTimes) -> str:
     estimate = answer.estimate
-    taken = estimate.path.counts.get(row.number, 0)
-    share = taken * row.worst / estimate.warp_wcet if estimate.warp_wcet else 0.0
-    times = f"{row.best:,}" if row.best == row.worst else f"{row.best:,}..{row.worst:,}"
+    taken = estimate.path.counts.get(seen.number, 0)
+    share = taken * seen.worst / estimate.warp_wcet if estimate.warp_wcet else 0.0
+    times = f"{seen.best:,}" if seen.best == seen.worst else f"{seen.best:,}..{seen.worst:,}"
     label = f" {taken:,} x {times} " if taken else f" {times} "
     red = round(64 + 130 * min(1.0, 2 * share))
     color = f"#{red:02x}{64 - round(32 * share):02x}{64 - round(32 * share):02x}"

@@ -1,7 +1,7 @@
-"""From interleaved traces to warp-specific traces: sequences of transitions with their times.
+"""Slices interleaved traces into warp-specific ones: sequences of transitions with their times.
 
 [B] V-A: only the events of one warp are kept, then each warp's trace is followed on the
-instrumentation point graph. Whatever does not fit is reported with its event; nothing is skipped.
+instrumentation point graph. Any mismatch is reported with its event; nothing is skipped.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from ptxwcet.support.records import dataclass
 from ptxwcet.trace.events import IntColumn, TimedTrace, event_error
 
 _LARGE_TABLE = 1 << 24
-"""Pairs of ipoints of which a table is held: 64 MB."""
+"""The most pairs of ipoints for which a table is kept: 64 MB."""
 
 
 @dataclass(frozen=True, slots=True)
 class WarpTraces:
-    """All warps of all runs, one after the other; a row a transition.
+    """The warps of all runs, in sequence; a row per transition.
 
-    ``transition`` numbers the graph's transitions; ``duration`` is in units of the clock;
-    ``first`` is each warp's first row. ``run``, ``sm``, ``warp``, ``begin`` and ``end`` (times of
-    its first and last event) have one row a warp; ``begin_row`` and ``end_row`` are those events.
+    ``transition`` numbers the graph's transitions; ``duration`` is in units of the clock; ``first``
+    is each warp's first row. ``run``, ``sm``, ``warp``, ``begin`` and ``end`` (times of its first
+    and last event) have one row per warp; ``begin_row`` and ``end_row`` are those events.
     """
 
     transition: npt.NDArray[np.int32]
@@ -42,21 +42,21 @@ class WarpTraces:
 
     @property
     def warps(self) -> int:
-        """How many warps there are, over all runs."""
+        """The number of warps, over all runs."""
         return len(self.first)
 
     def warp_rows(self) -> IntColumn:
-        """For each transition the row of its warp. Cost: linear."""
+        """Returns the row of the warp of each transition. Cost: linear."""
         lengths = np.diff(np.append(self.first, len(self.transition)))
         return np.repeat(np.arange(self.warps), lengths)
 
 
 def slice_trace(trace: TimedTrace, path: str, ipg: Ipg) -> WarpTraces:
-    """The warp-specific traces of a trace that was read from ``path``.
+    """Returns the warp-specific traces of a trace that was read from ``path``.
 
     Raises PtxwcetError, with the earliest event of the first kind that occurs: PW610 (a warp on two
-    multiprocessors, or that goes on after its end), PW606 (it does not begin at the entry or does
-    not reach the end), PW605 (its time goes backwards), PW608 (a transition that the graph lacks).
+    multiprocessors, or with events after its end), PW606 (it does not begin at the entry or does
+    not reach the end), PW605 (its time decreases), PW608 (a transition that the graph lacks).
     Cost: linear; some 100 bytes an event.
     """
     run = np.repeat(np.arange(len(trace.runs)), np.diff(np.append(trace.runs, len(trace))))
@@ -92,7 +92,7 @@ def slice_trace(trace: TimedTrace, path: str, ipg: Ipg) -> WarpTraces:
 
 
 def _warp_keys(trace: TimedTrace, run: IntColumn) -> IntColumn:
-    """Keys of the events that ascend with the run, and within a run with the warp."""
+    """Returns keys of the events that ascend with the run, and within a run with the warp."""
     most = int(trace.warp.max()) + 1
     if most * len(trace.runs) < 2**62:
         return run * most + trace.warp
@@ -132,7 +132,7 @@ def _check_warps(
 def _numbered(
     ipg: Ipg, source: npt.NDArray[np.int32], target: npt.NDArray[np.int32]
 ) -> npt.NDArray[np.int32]:
-    """The number of each transition, -1 for those that the graph lacks."""
+    """Returns the number of each transition, -1 for those that the graph lacks."""
     count = len(ipg.placement.ipoints)
     pairs = source.astype(np.int64) * count + target
     listed = np.array([t.source * count + t.target for t in ipg.transitions], np.int64)
@@ -167,10 +167,10 @@ _FEW = 1 << 16
 
 
 def stable_order(keys: npt.NDArray[Any]) -> IntColumn:
-    """The rows by ascending key, rows of equal keys in their order.
+    """Returns the rows by ascending key, rows of equal keys in their order.
 
-    Keys are at least 0. Cost: linear, a pass for each 16 bits of the largest key; for few rows
-    that of a comparison sort.
+    Keys are at least 0. Cost: linear, a pass for each 16 bits of the largest key; for few rows the
+    cost of a comparison sort.
     """
     if len(keys) < _FEW:
         return np.argsort(keys, kind="stable")
@@ -182,7 +182,7 @@ def stable_order(keys: npt.NDArray[Any]) -> IntColumn:
 
 
 def group_starts(*columns: npt.NDArray[Any]) -> IntColumn:
-    """The first rows of groups of equal neighbours. Cost: linear."""
+    """Returns the first rows of groups of equal neighbours. Cost: linear."""
     changes = np.zeros(len(columns[0]), bool)
     changes[:1] = True
     for column in columns:

@@ -1,4 +1,4 @@
-"""Hybrid analysis of a kernel, from a trace or a launch: the library's front door.
+"""Hybrid analysis of a kernel, from a trace or a launch: the entry point of the library.
 
 >>> from ptxwcet.opened.request import Request
 >>> from ptxwcet.methods.hybrid.study import HybridRequest, study_trace
@@ -54,15 +54,15 @@ from ptxwcet.trace.events import TimedTrace
 from ptxwcet.trace.files import read_trace
 
 EXCEEDANCES = (1e-3, 1e-6, 1e-9)
-"""Probabilities for which quantiles are given unless told otherwise."""
+"""The default probabilities of the quantiles."""
 
 
 @dataclass(frozen=True, slots=True)
 class HybridRequest:
-    """What to analyse: a trace in a file, or the launch file of ``request``, traced here.
+    """The input of the analysis: a trace in a file, or the launch file of ``request``, traced here.
 
-    ``request`` also holds the launch facts for the static bound. ``tracing`` says how to trace.
-    With a launch file beside a trace in a file, waves are planned for a GPU as ``grid`` says.
+    ``request`` also holds the launch facts for the static bound. ``tracing`` has the options of the
+    trace. With a launch file and a trace in a file, waves are planned for the GPU in ``grid``.
     ``exceedances`` are probabilities with which a warp's time may exceed the quantiles.
     """
 
@@ -75,10 +75,10 @@ class HybridRequest:
 
 @dataclass(frozen=True, slots=True)
 class StaticBound:
-    """The safe bound of one block on a machine, or why there is none.
+    """The safe bound of one block on a machine, or the reason why there is none.
 
-    With a bound: ``iterations`` are the most body executions of loops of one entry, and ``blocks``
-    all that a warp can execute; both are empty without.
+    With a bound: ``iterations`` are the most iterations of loops of one entry, and ``blocks`` all
+    blocks that a warp can execute; both are empty without.
     """
 
     machine: str
@@ -90,11 +90,11 @@ class StaticBound:
 
 @dataclass(frozen=True, slots=True)
 class PlannedWaves:
-    """What the launch and the occupancy say of the whole grid.
+    """The consequences of launch and occupancy for the whole grid.
 
-    ``waves``: equation 2 with waves of the launch, the start gap that of first waves. ``rounds``:
-    as many rounds of blocks with ``delays`` as observed; None where those are not known, or of
-    another GPU. What a traced run exceeds is a
+    ``waves``: equation 2 with waves of the launch, with the start gap of first waves. ``rounds``:
+    that many rounds of blocks with ``delays`` as observed; None if those are unknown, or of another
+    GPU. A figure that a traced run exceeds is a
     :class:`~ptxwcet.methods.hybrid.estimate.Contradiction`.
     """
 
@@ -142,7 +142,7 @@ class HybridAnswer:
 
 
 def study_trace(hybrid: HybridRequest, progress: TraceProgress | None = None) -> HybridAnswer:
-    """Estimates a kernel's WCET from timed traces, beside its static bound.
+    """Estimates a kernel's WCET from timed traces, next to its static bound.
 
     ``progress`` is called while a launch is traced here. Raises PtxwcetError: problems of trace,
     kernel and launch; PW614 (neither trace nor launch); PW615 (an exceedance out of range). Cost:
@@ -179,7 +179,7 @@ def study_trace(hybrid: HybridRequest, progress: TraceProgress | None = None) ->
 def _trace_and_waves(
     hybrid: HybridRequest, progress: TraceProgress | None
 ) -> tuple[TimedTrace, WaveSchedule | None]:
-    # facts concern the static bound: what is executed comes from the launch file alone
+    # Facts concern the static bound: executed code is determined by the launch file only.
     executed = replace(hybrid.request, loop_bounds=(), facts_file=None)
     if hybrid.trace is not None:
         trace = read_trace(hybrid.trace)
@@ -194,11 +194,11 @@ def _trace_and_waves(
 
 
 def _check_exceedances(exceedances: tuple[float, ...]) -> None:
-    for one in exceedances:
-        if not LEAST_EXCEEDANCE <= one < 1:
+    for exceedance in exceedances:
+        if not LEAST_EXCEEDANCE <= exceedance < 1:
             raise PtxwcetError.of(
                 "PW615",
-                f"an exceedance of {one:g} is out of range",
+                f"an exceedance of {exceedance:g} is out of range",
                 help=f"give a probability from {LEAST_EXCEEDANCE:g} to below 1",
             )
 
@@ -207,9 +207,9 @@ def _traced_kernel(module: Module, trace: TimedTrace, hybrid: HybridRequest) -> 
     name = trace.origin.kernel
     wanted = hybrid.request.kernels
     kernels = {kernel.name: kernel for kernel in module.kernels if kernel.has_body}
-    if name in kernels and (not wanted or any(names_meant(one, (name,)) for one in wanted)):
+    if name in kernels and (not wanted or any(names_meant(text, (name,)) for text in wanted)):
         return kernels[name]
-    asked_for = ", ".join(wanted or (one.readable for one in kernels.values())) or "none"
+    asked_for = ", ".join(wanted or (kernel.readable for kernel in kernels.values())) or "none"
     raise PtxwcetError.of(
         "PW607",
         f"the trace '{hybrid.trace}' is of kernel {trace.origin.readable}, not of a kernel "
@@ -226,16 +226,16 @@ def _quantiles(
         return ()
     whole = path_distribution(estimate.observations.transitions, estimate.path.counts)
     levels = sorted(exceedances, reverse=True)
-    times = (min(whole.quantile(one), estimate.warp_wcet) for one in levels)
+    times = (min(whole.quantile(level), estimate.warp_wcet) for level in levels)
     claims = (claim_of(estimate, "profile", cycles) for cycles in times)
     return tuple(map(TimeQuantile, levels, claims))
 
 
 def plan_waves(estimate: HybridEstimate, schedule: WaveSchedule) -> PlannedWaves:
-    """What [B] VI-D leaves for later: waves of a launch that do not depend on what was traced.
+    """Plans waves of a launch that do not depend on the trace, as [B] VI-D leaves open.
 
-    The start gap is that of warps that began before any other had ended: later ones wait for
-    warps of an older wave.
+    The start gap is that of warps that began before any other had ended: later ones wait for warps
+    of an older wave.
     """
     gap = estimate.concurrency.first_gap
     waves = WaveParameters(schedule.waves, schedule.warps_per_wave, gap)
@@ -245,69 +245,68 @@ def plan_waves(estimate: HybridEstimate, schedule: WaveSchedule) -> PlannedWaves
         return PlannedWaves(schedule, gap, None, planned, None)  # for another GPU than the traced
     cycles = rounds_estimate(warp, schedule.waves, delays)
     rounds = claim_of(estimate, "rounds", cycles)
-    checked = (against_runs(estimate, one) for one in (planned, rounds))
+    checked = (against_runs(estimate, claim) for claim in (planned, rounds))
     return PlannedWaves(schedule, gap, delays, *checked)
 
 
 def _bound_statically(request: Request, kernel: Kernel) -> StaticBound:
-    """The safe bound of a block with the launch facts given. Raises PtxwcetError (PW326)."""
+    """Returns the safe bound of a block with the launch facts. Raises PtxwcetError (PW326)."""
     answer = bound_file(replace(request, kernels=(kernel.name,)))
-    row = answer.kernels[0]
+    bounded = answer.kernels[0]
     name = answer.machine.name
-    if not isinstance(row, KernelAnalysis):
-        return StaticBound(name, None, {}, frozenset(), row.diagnostics[0])
-    require_no_sizes(row.launch, row.kernel.span)
-    paths = [warp.nodes for piece in row.pieces for warp in piece.paths.warps]
+    if not isinstance(bounded, KernelAnalysis):
+        return StaticBound(name, None, {}, frozenset(), bounded.diagnostics[0])
+    require_no_sizes(bounded.launch, bounded.kernel.span)
+    paths = [warp.nodes for piece in bounded.pieces for warp in piece.paths.warps]
     blocks = frozenset(block for nodes in paths for block in visited_blocks(nodes))
     most = largest_bounds(paths)
     iterations = {LoopId(loop): entry.iterations.base for loop, entry in most.items()}
-    return StaticBound(name, row.worst.bound.claim, iterations, blocks, None)
+    return StaticBound(name, bounded.worst.bound.claim, iterations, blocks, None)
 
 
-# --- Execution-time profiles ----------------------------------------------------------------------
-# Each transition's times as observed are its distribution; the time of a path is the convolution of
-# those of its transitions, a transition that is taken n times convolved n times with itself by
-# repeated squaring. [B] VI-D leaves this for later; the idea is that of execution-time profiles
-# (Bernat, Colin and Petters, RTSS 2002).
+# The distribution of each transition's times is the observed one; the time of a path is the
+# convolution of the times of its transitions; a transition that is taken n times is convolved n
+# times with itself by repeated squaring. [B] VI-D leaves this for later; the idea is that of
+# execution-time profiles (Bernat, Colin and Petters, RTSS 2002).
 
 
 MOST_CELLS = 1 << 15
-"""Cells of a distribution; a longer one is coarsened, its times rounded up."""
+"""The most cells of a distribution; a longer one is coarsened, its times rounded up."""
 _DIRECT_CELLS = 1 << 9
 LEAST_EXCEEDANCE = 1e-9
-"""The least probability asked for: below, the rounding of long convolutions would be seen."""
+"""The least exceedance: below it, the rounding of long convolutions would be visible."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimeDistribution:
-    """Times ``least + i * step`` with probability ``cells[i]``; ``step`` is a power of two."""
+    """The probabilities ``cells[i]`` of times ``least + i * step``; ``step`` is a power of two."""
 
     least: int
     step: int
     cells: npt.NDArray[np.float64]
 
     def quantile(self, exceedance: float) -> int:
-        """The least time of the grid that is exceeded with at most this probability."""
+        """Returns the least time of the grid that is exceeded with at most this probability."""
         beyond = np.cumsum(self.cells[::-1])[::-1]
         above = np.append(beyond[1:], 0.0)
         fits = np.flatnonzero(above <= exceedance * (1 + 1e-9))
         return self.least + int(fits[0]) * self.step
 
 
-def of_times(row: TransitionTimes) -> TimeDistribution:
-    """The times of a transition, each as likely as often it was seen."""
-    least, most = int(row.values[0]), int(row.values[-1])
+def of_times(observed: TransitionTimes) -> TimeDistribution:
+    """Returns the distribution of a transition's times, weighted by their counts."""
+    least, most = int(observed.values[0]), int(observed.values[-1])
     step = 1 << ((most - least) // MOST_CELLS).bit_length()
-    places = -(-(row.values - least) // step)  # rounded up
+    places = -(-(observed.values - least) // step)  # rounded up
     cells = np.zeros(int(places[-1]) + 1)
-    np.add.at(cells, places, row.counts / row.count)
+    np.add.at(cells, places, observed.counts / observed.count)
     return TimeDistribution(least, step, cells)
 
 
-def add_times(one: TimeDistribution, other: TimeDistribution) -> TimeDistribution:
-    """The sum of two independent times, on the coarser grid of both."""
-    step = max(one.step, other.step)
-    first, second = coarsened(one, step), coarsened(other, step)
+def add_times(term: TimeDistribution, other: TimeDistribution) -> TimeDistribution:
+    """Returns the sum of two independent times, on the coarser grid of both."""
+    step = max(term.step, other.step)
+    first, second = coarsened(term, step), coarsened(other, step)
     cells = _convolved(first.cells, second.cells)
     whole = TimeDistribution(first.least + second.least, step, cells)
     if len(cells) <= MOST_CELLS:
@@ -316,28 +315,28 @@ def add_times(one: TimeDistribution, other: TimeDistribution) -> TimeDistributio
 
 
 def _convolved(
-    one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]
+    first: npt.NDArray[np.float64], other: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
-    if min(len(one), len(other)) <= _DIRECT_CELLS:
-        return np.convolve(one, other)
-    size = len(one) + len(other) - 1
+    if min(len(first), len(other)) <= _DIRECT_CELLS:
+        return np.convolve(first, other)
+    size = len(first) + len(other) - 1
     padded = 1 << (size - 1).bit_length()
-    product = np.fft.rfft(one, padded) * np.fft.rfft(other, padded)
+    product = np.fft.rfft(first, padded) * np.fft.rfft(other, padded)
     return np.maximum(np.fft.irfft(product, padded)[:size], 0.0)
 
 
-def coarsened(one: TimeDistribution, step: int) -> TimeDistribution:
-    """The distribution on a grid with a larger step; times are rounded up."""
-    if step == one.step:
-        return one
-    factor = step // one.step
-    places = -(-np.arange(len(one.cells)) // factor)
-    cells: npt.NDArray[np.float64] = np.bincount(places, weights=one.cells).astype(np.float64)
-    return TimeDistribution(one.least, step, cells)
+def coarsened(times: TimeDistribution, step: int) -> TimeDistribution:
+    """Returns the distribution on a grid with a larger step; times are rounded up."""
+    if step == times.step:
+        return times
+    factor = step // times.step
+    places = -(-np.arange(len(times.cells)) // factor)
+    cells: npt.NDArray[np.float64] = np.bincount(places, weights=times.cells).astype(np.float64)
+    return TimeDistribution(times.least, step, cells)
 
 
 def repeated(distribution: TimeDistribution, times: int) -> TimeDistribution:
-    """The sum of ``times`` independent times of the same distribution, at least one."""
+    """Returns the sum of ``times`` independent times of the same distribution, at least one."""
     total: TimeDistribution | None = None
     power = distribution
     while True:
@@ -353,13 +352,13 @@ def repeated(distribution: TimeDistribution, times: int) -> TimeDistribution:
 def path_distribution(
     rows: Iterable[TransitionTimes], counts: Mapping[int, int]
 ) -> TimeDistribution:
-    """The time of a path that takes each transition as often as ``counts`` says.
+    """Returns the distribution of a path with ``counts`` of each transition.
 
     Cost: for each transition a number of convolutions logarithmic in its count.
     """
     total = TimeDistribution(0, 1, np.ones(1))
-    taken = ((row, counts.get(row.number, 0)) for row in rows)
-    parts = [repeated(of_times(row), count) for row, count in taken if count]
-    for part in sorted(parts, key=lambda one: one.step):
+    taken = ((t, counts.get(t.number, 0)) for t in rows)
+    parts = [repeated(of_times(t), count) for t, count in taken if count]
+    for part in sorted(parts, key=lambda d: d.step):
         total = add_times(total, part)
     return total

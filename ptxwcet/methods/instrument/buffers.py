@@ -1,4 +1,4 @@
-"""The buffer that instrumented kernels write: its layout, and one made ready for a launch.
+"""Defines the buffer of instrumented kernels: its layout, and its preparation for a launch.
 
 Little endian. A header of 64 bytes, then chunks of 128 bytes, eight records of 16 bytes each::
 
@@ -14,9 +14,9 @@ Little endian. A header of 64 bytes, then chunks of 128 bytes, eight records of 
              4  warp      u32, block index times warps a block plus the warp's number in it
              8  clock     u64; in the head of a warp its hardware slot (%warpid)
 
-Chunk w belongs to warp w: its first record is the head. What a warp writes beyond it goes to chunks
-that are given out while the kernel runs, each to one lane, so that a lane's records need no
-synchronisation. A record whose code is 0 was never written. The host fills header and zeros.
+Chunk w belongs to warp w: its first record is the head. Further records of a warp are in chunks
+that are allocated while the kernel runs, each to one lane, so that a lane's records need no
+synchronisation. A record with code 0 was never written. The host fills header and zeros.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ HEAD = 0xFFFF
 
 MOST_POINTS = HEAD - 1
 MOST_CHUNKS = 1 << 28
-"""Records are counted in 32 bits."""
+"""The most chunks: records are counted in 32 bits."""
 
 Bytes = npt.NDArray[np.uint8]
 Dim3 = tuple[int, int, int]
@@ -54,7 +54,7 @@ Dim3 = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class BufferHeader:
-    """What the host writes at the beginning of a buffer, and what the kernel made of ``used``."""
+    """The header that the host writes at the beginning of a buffer; the kernel updates ``used``."""
 
     clock: int
     used: int
@@ -65,36 +65,36 @@ class BufferHeader:
 
     @property
     def warps_a_block(self) -> int:
-        """Warps of a block, the last one perhaps not full."""
+        """The warps of a block, the last one perhaps not full."""
         return -(-math.prod(self.block) // 32)
 
     @property
     def warps(self) -> int:
-        """Warps of the launch."""
+        """The warps of the launch."""
         return math.prod(self.grid) * self.warps_a_block
 
     def pack(self) -> bytes:
-        """The 64 bytes."""
+        """Returns the 64 bytes."""
         counts = (VERSION, self.clock, self.used, self.chunks)
         return HEADER.pack(MAGIC, *counts, *self.grid, *self.block, self.identity)
 
 
 def unpack_header(data: bytes) -> BufferHeader:
-    """The header at the beginning of ``data``; the caller has checked magic and version."""
+    """Returns the header at the beginning of ``data``; the caller has checked magic and version."""
     _, _, clock, used, chunks, *sizes, identity = HEADER.unpack_from(data)
     x, y, z, a, b, c = sizes
     return BufferHeader(clock, used, chunks, (x, y, z), (a, b, c), identity)
 
 
 def identity_of(instrumented_sha256: str, kernel: str) -> bytes:
-    """Eight bytes that name a kernel of an instrumented file, written into its dumps."""
+    """Returns eight bytes that identify a kernel of an instrumented file, for its dumps."""
     return hashlib.sha256(f"{instrumented_sha256}\0{kernel}".encode()).digest()[:8]
 
 
 def prepare_buffer(
     size_bytes: int, grid: Dim3, block: Dim3, identity: bytes, clock: int = GPU_CLOCK
 ) -> tuple[Bytes, int]:
-    """A buffer of at most ``size_bytes`` for a launch, to be copied to the device, and its chunks.
+    """Returns a buffer of at most ``size_bytes`` for a launch, and its number of chunks.
 
     The two values that the kernel is given are the device address of the copy and the number of
     chunks. Raises PtxwcetError (PW657: not even a chunk for each warp, or no memory). Cost: linear
@@ -124,7 +124,7 @@ def prepare_buffer(
 
 
 def written_part(buffer: Bytes) -> bytes:
-    """The dump: header and the chunks given out. Cost: linear in these."""
+    """Returns the dump: header and the allocated chunks. Cost: linear in these."""
     header = unpack_header(buffer[: HEADER.size].tobytes())
     end = HEADER.size + min(header.used, header.chunks) * CHUNK_BYTES
     return buffer[:end].tobytes()

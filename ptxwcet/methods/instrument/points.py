@@ -1,4 +1,4 @@
-"""Where instrumentation points go: the beginnings of basic blocks, and where warps end."""
+"""Chooses instrumentation points: the beginnings of basic blocks, and the ends of warps."""
 
 from __future__ import annotations
 
@@ -54,17 +54,17 @@ class KernelPoints:
 
     @property
     def inserted(self) -> int:
-        """Places that record: blocks, and each place where lanes end."""
+        """The number of places that record: blocks, and each place where lanes end."""
         return len(self.blocks) + len(self.ends)
 
 
 def choose_points(
     kernels: Sequence[Kernel], module: Module, places: Sequence[str]
 ) -> tuple[KernelPoints, ...]:
-    """The points of each kernel: at each block that its entry reaches, or only at ``places``.
+    """Returns the points of each kernel: at each reachable block, or only at ``places``.
 
     A place is the name of a block (a label, ``block 3``) or the number of a line of the PTX file,
-    for the blocks that it lies in; the entry block and the ends always have points: the s and t of
+    for the blocks that contain it; the entry block and the ends always have points: the s and t of
     [B] II-A. Raises PtxwcetError (PW651) for the places that no kernel has. Cost: linear in the
     instructions.
     """
@@ -107,7 +107,7 @@ def _points(
 
 
 def _analysis_names(kernel: Kernel, module: Module) -> dict[int, str]:
-    """The names that analyses give to blocks, by offset: they see calls replaced by functions."""
+    """Returns the analyses' names of blocks, by offset: they see calls inlined."""
     whole = inline_calls(kernel, module)
     cfg = build_cfg(whole)
     names: dict[int, str] = {}
@@ -121,26 +121,26 @@ def _is_line(place: str) -> bool:
 
 
 def _find_blocks(kernel: Kernel, cfg: ControlFlowGraph, place: str) -> set[BlockId]:
-    """The block that a place names, or those that a line lies in."""
-    instructions, found = kernel.instructions, set()
+    """Returns the block that a place names, or the blocks that contain a line."""
+    instructions, blocks = kernel.instructions, set()
     for block in _reached(cfg) if instructions else ():
         if _is_line(place):
             first = instructions[block.start].span.line
             if first <= int(place) <= instructions[block.end - 1].span.line:
-                found.add(block.id)
+                blocks.add(block.id)
         elif kernel.labels.get(place) == block.start or place == cfg.name(block.id):
-            found.add(block.id)
-    return found
+            blocks.add(block.id)
+    return blocks
 
 
 def _no_place(kernels: Sequence[Kernel], place: str) -> Diagnostic:
     labels = [label for kernel in kernels for label in kernel.labels]
     shown = ", ".join(labels[:_LABELS_SHOWN]) + (", ..." if len(labels) > _LABELS_SHOWN else "")
-    what = f"instruction on line {place}" if _is_line(place) else f"block {place!r}"
+    subject = f"instruction on line {place}" if _is_line(place) else f"block {place!r}"
     names = ", ".join(kernel.readable for kernel in kernels[:_LABELS_SHOWN])
     return Diagnostic(
         "PW651",
-        f"no {what} that is reached in {names}",
+        f"no {subject} that is reached in {names}",
         kernels[0].span if len(kernels) == 1 else None,
         help=f"give a label (there are: {shown or 'none'}), the name of a block as ptxwcet cfg "
         "shows it, or a line with an instruction",
@@ -148,7 +148,7 @@ def _no_place(kernels: Sequence[Kernel], place: str) -> Diagnostic:
 
 
 def _ends(kernel: Kernel, cfg: ControlFlowGraph) -> tuple[EndPoint, ...]:
-    """The endings that are reached, and the ``}`` if control can run into it."""
+    """Returns the reachable endings, and the ``}`` if control can run into it."""
     ends, runs_off = [], False
     for number in sorted(cfg.reverse_postorder):
         block = cfg.blocks[number]
@@ -167,12 +167,12 @@ def _ends(kernel: Kernel, cfg: ControlFlowGraph) -> tuple[EndPoint, ...]:
 
 
 def _guard_text(instruction: Instruction) -> str:
-    """The guard as the text spells it: in a scope it may differ from the unique name."""
+    """Returns the guard as the text spells it: in a scope it may differ from the unique name."""
     if instruction.guard is None:
         return ""
-    found = _GUARD.match(blank_comments(instruction.span.text))
-    assert found is not None, "a guard begins its statement"
-    return "".join(found.groups())
+    match = _GUARD.match(blank_comments(instruction.span.text))
+    assert match is not None, "a guard begins its statement"
+    return "".join(match.groups())
 
 
 _LEAST_VERSION = (6, 2)
@@ -197,8 +197,8 @@ def refuse_kernels(module: Module, kernels: Sequence[Kernel]) -> None:
 
 
 def _target_number(module: Module) -> int:
-    found = re.search(r"\d+", module.target)
-    return int(found.group()) if found else 0
+    match = re.search(r"\d+", module.target)
+    return int(match.group()) if match else 0
 
 
 def _module_problems(module: Module) -> Iterator[Diagnostic]:
@@ -229,7 +229,7 @@ def _kernel_problems(module: Module, kernel: Kernel) -> Iterator[Diagnostic]:
         yield Diagnostic(
             "PW650", message, kernel.span, help="pass a pointer instead of a structure"
         )
-    functions = {row.name: row for row in module.functions}
+    functions = {f.name: f for f in module.functions}
     for name in _called(module, kernel):
         for instruction in functions[name].instructions:
             if instruction.control is ControlEffect.EXIT:
@@ -244,8 +244,8 @@ def _kernel_problems(module: Module, kernel: Kernel) -> Iterator[Diagnostic]:
 
 
 def _called(module: Module, kernel: Kernel) -> list[str]:
-    """The functions with a body that a kernel may call; all of them after an indirect call."""
-    functions = {row.name: row for row in module.functions}
+    """Returns the functions with a body that a kernel may call; all after an indirect call."""
+    functions = {f.name: f for f in module.functions}
     called: dict[str, None] = {}
     waiting = [kernel]
     while waiting:

@@ -1,4 +1,4 @@
-"""Instrumenting, recording and importing: the library's front door to traces of real kernels.
+"""Instruments, records and imports: the library's entry point to traces of real kernels.
 
 >>> from ptxwcet.methods.instrument.recording import InstrumentRequest, instrument_file
 >>> done = instrument_file(InstrumentRequest("samples/scan.ptx"))
@@ -62,7 +62,7 @@ DEFAULT_BUFFER_BYTES = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class InstrumentRequest:
-    """What to instrument: all kernels unless some are named, every block unless places are."""
+    """The input of instrumentation: all kernels and blocks, unless some are named."""
 
     path: str
     kernels: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ class InstrumentRequest:
 
 @dataclass(frozen=True, slots=True)
 class InstrumentAnswer:
-    """The instrumented text and what describes it."""
+    """The instrumented text and its description."""
 
     text: str
     sidecar: Sidecar
@@ -97,10 +97,10 @@ def write_instrumented(answer: InstrumentAnswer, out: Path, sidecar: Path) -> No
 
 @dataclass(frozen=True, slots=True)
 class RecordRequest:
-    """What to record: the instrumented file, what describes it, the launch file of the original.
+    """The input of a recording: the instrumented file, its description, the original's launch file.
 
-    ``source`` is the CUDA source that names the parameters; without one the ``.cu`` of the
-    original's name beside ``path``, if there is one.
+    ``source`` is the CUDA source that names the parameters; without one the ``.cu`` with the
+    original's name next to ``path``, if there is one.
     """
 
     path: str
@@ -123,12 +123,12 @@ class Job:
 
 
 class Device(Protocol):
-    """What runs instrumented kernels. ``clock`` says in dumps what their clock counts."""
+    """A device that runs instrumented kernels. ``clock`` states the unit of its clock in dumps."""
 
     clock: int
 
     def run(self, job: Job) -> tuple[Array | None, ...]:
-        """The arrays after the run, in parameter order. Raises PtxwcetError."""
+        """Returns the arrays after the run, in parameter order. Raises PtxwcetError."""
 
 
 class Emulator:
@@ -140,7 +140,7 @@ class Emulator:
         self._progress = progress
 
     def run(self, job: Job) -> tuple[Array | None, ...]:
-        """See :class:`Device`. A run with findings is refused, as its path may be arbitrary."""
+        """Runs a job. Refuses runs with findings, because their path may be arbitrary."""
         launch = job.launch
         options = EmulatorOptions(max_instructions=job.max_instructions, progress=self._progress)
         run = emulated(launch, job.values)
@@ -156,7 +156,7 @@ class Gpu:
     clock = GPU_CLOCK
 
     def run(self, job: Job) -> tuple[Array | None, ...]:
-        """See :class:`Device`."""
+        """Runs a job as :class:`Device` does."""
         arguments = tuple(
             value if isinstance(value, np.ndarray) else argument_bytes(job.kernel, parameter, value)
             for parameter, value in zip(job.kernel.parameters, job.values, strict=True)
@@ -187,11 +187,11 @@ class Recording:
 
 
 def record_launch(request: RecordRequest, device: Device) -> Recording:
-    """Runs an instrumented kernel as the launch file of the original kernel says.
+    """Runs an instrumented kernel with the launch file of the original kernel.
 
-    ``diagnostics`` are results that are not as expected. Raises PtxwcetError: PW652, PW653 (file
-    and description do not belong together), PW657 (no room for each warp), problems of the launch
-    file, and what the device refuses. Cost: that of the run.
+    ``diagnostics`` are unexpected results. Raises PtxwcetError: PW652, PW653 (file and description
+    do not belong together), PW657 (no room for each warp), problems of the launch file, and
+    refusals of the device. Cost: the run.
     """
     sidecar = read_sidecar(_read_bytes(request.sidecar, MOST_TEXT_BYTES), request.sidecar)
     module = read_program(read_source(request.path))
@@ -199,13 +199,13 @@ def record_launch(request: RecordRequest, device: Device) -> Recording:
         message = f"'{request.path}' is not the file that '{request.sidecar}' describes"
         help_text = "give the two files that one run of ptxwcet instrument wrote, unchanged"
         raise PtxwcetError.of("PW653", message, help=help_text)
-    names = {row.name: row for row in sidecar.kernels}
+    names = {k.name: k for k in sidecar.kernels}
     original = _without_added(module, names)
     beside = str(Path(request.path).with_name(Path(sidecar.source).name))
     read = Request(beside, source=request.source)
     launch = read_launch(request.launch_file, original, read)
     check_launch(Launch(launch.block, launch.grid), launch.kernel)
-    kernel = next(row for row in module.kernels if row.name == launch.kernel.name)
+    kernel = next(k for k in module.kernels if k.name == launch.kernel.name)
     identity = sidecar.identity(names[kernel.name])
     size, clock = request.buffer_bytes, device.clock
     buffer, chunks = prepare_buffer(size, launch.grid, launch.block, identity, clock)
@@ -219,7 +219,7 @@ def record_launch(request: RecordRequest, device: Device) -> Recording:
         if array is not None
     }
     wrong = [check.diagnostic() for check in launch.check(outputs)]
-    unexpected = tuple(row for row in wrong if row is not None)
+    unexpected = tuple(d for d in wrong if d is not None)
     return Recording(launch, written_part(recorded), outputs, unexpected)
 
 
@@ -229,21 +229,21 @@ def write_dump(recording: Recording, out: Path) -> None:
         file.write(recording.dump)
 
 
-def _without_added(module: Module, known: dict[str, SidecarKernel]) -> Module:
-    """The module as launch files of the original see it: its instrumented kernels alone."""
+def _without_added(module: Module, instrumented: dict[str, SidecarKernel]) -> Module:
+    """Returns the original's module for launch files, with only its instrumented kernels."""
     kernels = [
         kernel
         if isinstance(kernel, UnreadKernel)
         else replace(kernel, parameters=kernel.parameters[:-ADDED_PARAMETERS])
         for kernel in module.kernels
-        if kernel.name in known
+        if kernel.name in instrumented
     ]
     others = [item for item in module.items if not isinstance(item, Kernel)]
     return replace(module, items=(*others, *kernels))
 
 
 def import_dumps(sidecar: str, dumps: Sequence[str]) -> TimedTrace:
-    """The runs of dump files as a timed trace, in the order given.
+    """Returns the runs of dump files as a timed trace, in the order given.
 
     Raises PtxwcetError: PW652, and those of :func:`read_dumps`.
     """
@@ -260,10 +260,9 @@ def _read_bytes(path: str, most: int) -> bytes:
         raise PtxwcetError.of("PW662", message) from None
 
 
-# --- Dumps of instrumented kernels as timed traces ------------------------------------------------
-# Times of different multiprocessors have nothing to do with each other, so those of each one are
-# counted from the first event on it: that is what release jitter needs ([B] V-B, equation 1). Where
-# lanes end at different times, the last end of a warp counts.
+# Times of different multiprocessors are unrelated, so those of each one are counted from its first
+# event: release jitter requires this ([B] V-B, equation 1). Where lanes end at different times, the
+# last end of a warp counts.
 
 
 _RECORD = np.dtype([("code", "<u4"), ("warp", "<u4"), ("clock", "<u8")])
@@ -284,7 +283,7 @@ class RawDump:
 
 @dataclass(frozen=True, slots=True)
 class _Events:
-    """Events of a run."""
+    """The events of a run."""
 
     point: Column
     sm: Column
@@ -296,7 +295,7 @@ class _Events:
 
 
 def read_dumps(dumps: Sequence[RawDump], sidecar: Sidecar) -> TimedTrace:
-    """One run for each dump, all of one kernel, in the order given.
+    """Returns one run for each dump, all of one kernel, in the order given.
 
     Raises PtxwcetError, one diagnostic: PW654 (no dump), PW655 (cut off), PW656 (of another
     instrumented file, kernel or clock), PW657 (the buffer was too small), PW658 (a record that no
@@ -352,7 +351,7 @@ def _kernel(dump: RawDump, header: BufferHeader, sidecar: Sidecar) -> SidecarKer
 
 
 def _run(dump: RawDump, header: BufferHeader, kernel: SidecarKernel) -> _Events:
-    """The events of one dump in order of time, times counted from the first on each SM."""
+    """Returns the events of a dump in order of time, counted from the first on each SM."""
     records = _records(dump, header)
     events = _from_zero(_checked(dump, header, kernel, records))
     events = events[_order(events.warp, events.clock)]
@@ -369,7 +368,7 @@ def _from_zero(events: _Events) -> _Events:
 
 
 def _order(major: Column, minor: Column) -> npt.NDArray[np.intp]:
-    """The rows by two columns of numbers of at least 0, equal rows as they stand."""
+    """Returns the rows by two columns of numbers of at least 0, equal rows in their order."""
     bits = int(minor.max(initial=0)).bit_length()
     if bits + int(major.max(initial=0)).bit_length() <= _KEY_BITS:
         return np.argsort(major << bits | minor, kind="stable")  # a third of the time
@@ -377,7 +376,7 @@ def _order(major: Column, minor: Column) -> npt.NDArray[np.intp]:
 
 
 def _records(dump: RawDump, header: BufferHeader) -> npt.NDArray[np.void]:
-    """All records of the chunks given out, a row for each chunk; unwritten ones too."""
+    """Returns all records of the allocated chunks, a row per chunk; unwritten ones, too."""
     if header.used > header.chunks:
         lost = header.used - header.chunks
         raise _error(
@@ -401,7 +400,7 @@ def _records(dump: RawDump, header: BufferHeader) -> npt.NDArray[np.void]:
 def _checked(
     dump: RawDump, header: BufferHeader, kernel: SidecarKernel, records: npt.NDArray[np.void]
 ) -> _Events:
-    """The written records, heads left out, each record and each chunk checked by itself."""
+    """Returns the written records without heads, with each record and chunk checked."""
     code = (records["code"] & 0xFFFF).astype(np.int64)
     written = code != 0
     heads = code == HEAD
@@ -423,14 +422,14 @@ def _checked(
     events = written & ~heads
     back = events[:, 1:] & events[:, :-1] & (clock[:, 1:] < clock[:, :-1])
     if back.any():
-        chunk, place = (int(row[0]) for row in np.nonzero(back))
+        chunk, place = (int(index[0]) for index in np.nonzero(back))
         raise _contradiction(dump, header, int(warps[chunk, place]), "its time goes backwards")
     sm = (records["code"] >> 16).astype(np.int64)
     return _Events(code[events] - 1, sm[events], warps[events], clock[events])
 
 
 def _with_one_end(dump: RawDump, events: _Events, end: int, warps: int) -> _Events:
-    """Only the last end of each warp; ``events`` are sorted by warp and time."""
+    """Returns only the last end of each warp; ``events`` are sorted by warp and time."""
     header = unpack_header(dump.data)
     is_first = np.ones(len(events.warp), dtype=bool)
     is_first[1:] = events.warp[1:] != events.warp[:-1]
@@ -458,18 +457,18 @@ def _with_one_end(dump: RawDump, events: _Events, end: int, warps: int) -> _Even
     return events[is_last | (events.point != end)]
 
 
-def _without(dump: RawDump, header: BufferHeader, warp: int, what: str) -> PtxwcetError:
+def _without(dump: RawDump, header: BufferHeader, warp: int, why: str) -> PtxwcetError:
     return _error(
         "PW659",
-        f"'{dump.name}': {_warp(header, warp)} {what}",
+        f"'{dump.name}': {_warp(header, warp)} {why}",
         "copy the buffer after the kernel has ended without an error",
     )
 
 
-def _contradiction(dump: RawDump, header: BufferHeader, warp: int, what: str) -> PtxwcetError:
+def _contradiction(dump: RawDump, header: BufferHeader, warp: int, why: str) -> PtxwcetError:
     return _error(
         "PW660",
-        f"'{dump.name}': {_warp(header, warp)}: {what}",
+        f"'{dump.name}': {_warp(header, warp)}: {why}",
         "record again, with no other work or debugger on the GPU",
     )
 

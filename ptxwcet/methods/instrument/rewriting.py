@@ -1,6 +1,6 @@
-"""PTX text with instrumentation inserted, which else stays byte for byte, and what describes it.
+"""Inserts instrumentation into PTX text, the rest stays byte for byte, and describes it.
 
-The description (points of the kernels by number, digests, cost) is a JSON file beside the
+The description (points of the kernels by number, digests, cost) is a JSON file next to the
 instrumented PTX; dumps cannot be read without it.
 """
 
@@ -38,7 +38,7 @@ _HEAD_NAME = re.compile(r"\.entry\s+[\w$%]+\s*")
 
 @dataclass(frozen=True, slots=True)
 class Insertion:
-    """Text that is put before the character at ``offset`` of the original."""
+    """A text that is inserted before the character at ``offset`` of the original."""
 
     offset: int
     text: str
@@ -46,7 +46,7 @@ class Insertion:
 
 @dataclass(frozen=True, slots=True)
 class InstrumentedModule:
-    """The new text, and what was inserted where, in the order of the text."""
+    """The new text, with its insertions and their places, in the order of the text."""
 
     text: str
     names: AddedNames
@@ -57,11 +57,11 @@ class InstrumentedModule:
 def instrument_module(
     module: Module, kernels: Sequence[Kernel], places: Sequence[str] = ()
 ) -> InstrumentedModule:
-    """The text of a module whose ``kernels`` record when warps pass the beginnings of blocks.
+    """Returns the text of a module whose ``kernels`` record when warps pass block beginnings.
 
     ``places``: names or PTX lines of the blocks to record; none for every block. Raises
     PtxwcetError: PW127 (machine code), PW650 (kernels that cannot be instrumented, all of them),
-    PW651 (places that are no block). Cost: linear in the text.
+    PW651 (places that are not a block). Cost: linear in the text.
     """
     for kernel in kernels:
         require_ptx(kernel, "a trace is recorded by")
@@ -93,15 +93,15 @@ def _insertions(module: Module, points: KernelPoints, names: AddedNames) -> Iter
     start, head = _head(kernel)
     yield Insertion(start + len(head) + 1, "\n" + entry_code(names))
     for number, point in enumerate(points.blocks):
-        what = f"{point.ipoint.label}, line {point.ipoint.line}"
-        yield _before(text, point.offset, point_code(names, number, what))
+        title = f"{point.ipoint.label}, line {point.ipoint.line}"
+        yield _before(text, point.offset, point_code(names, number, title))
     for end in points.ends:
         code = point_code(names, len(points.blocks), "end", end.guard)
         yield _before(text, end.offset, code)
 
 
 def _before(text: str, offset: int, code: str) -> Insertion:
-    """``code`` on lines of its own before the statement at ``offset``."""
+    """Returns an insertion of ``code`` on lines of its own before the statement at ``offset``."""
     line = text.rfind("\n", 0, offset) + 1
     if text[line:offset].strip(" \t"):
         return Insertion(offset, "\n" + code)
@@ -109,7 +109,7 @@ def _before(text: str, offset: int, code: str) -> Insertion:
 
 
 def _head(kernel: Kernel) -> tuple[int, str]:
-    """Where the head of a kernel starts, and its text with comments blanked."""
+    """Returns the start of a kernel's head, and its text with comments blanked."""
     text, start = kernel.span.source.text, kernel.span.start
     keyword = IS_FUNCTION.match(text, start)
     assert keyword is not None, "a kernel's span starts with its head"
@@ -117,7 +117,7 @@ def _head(kernel: Kernel) -> tuple[int, str]:
 
 
 def _parameters(kernel: Kernel, names: AddedNames) -> Insertion:
-    """Two parameters at the end of the list; a kernel without a list gets one."""
+    """Returns two parameters at the end of the list; a kernel without a list gets one."""
     start, head = _head(kernel)
     added = f"\n\t.param .u64 {names.buffer},\n\t.param .u64 {names.chunks}"
     match = _HEAD_NAME.search(head)
@@ -132,9 +132,9 @@ def _parameters(kernel: Kernel, names: AddedNames) -> Insertion:
 
 def _apply(text: str, insertions: Sequence[Insertion]) -> str:
     pieces, done = [], 0
-    for row in insertions:
-        pieces += [text[done : row.offset], row.text]
-        done = row.offset
+    for insertion in insertions:
+        pieces += [text[done : insertion.offset], insertion.text]
+        done = insertion.offset
     return "".join([*pieces, text[done:]])
 
 
@@ -143,7 +143,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True, slots=True)
 class SidecarKernel:
-    """A kernel: its points by number, the end last; the parameters that it takes besides its own.
+    """A kernel: its points by number, the end last; the parameters added to its own.
 
     ``inserted_points`` counts the places that record (several may be ends), ``added_instructions``
     the PTX instructions added to the text.
@@ -166,16 +166,16 @@ class Sidecar:
     kernels: tuple[SidecarKernel, ...]
 
     def readable(self, kernel: SidecarKernel) -> str:
-        """The kernel's name for people."""
-        return readable_names(row.name for row in self.kernels)[kernel.name]
+        """Returns the kernel's name for people."""
+        return readable_names(k.name for k in self.kernels)[kernel.name]
 
     def identity(self, kernel: SidecarKernel) -> bytes:
-        """The eight bytes that dumps of the kernel carry."""
+        """Returns the eight bytes that dumps of the kernel carry."""
         return identity_of(self.instrumented_sha256, kernel.name)
 
 
 def build_sidecar(done: InstrumentedModule, source: str, sha256: str) -> Sidecar:
-    """The sidecar of what was just instrumented. Cost: linear in the text."""
+    """Returns the sidecar of an instrumented module. Cost: linear in the text."""
     kernels = [
         SidecarKernel(
             points.kernel.name,
@@ -190,17 +190,17 @@ def build_sidecar(done: InstrumentedModule, source: str, sha256: str) -> Sidecar
 
 
 def text_digest(text: str) -> str:
-    """The SHA-256 of a text as it is written to a file."""
+    """Returns the SHA-256 of a text as it is written to a file."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def sidecar_text(sidecar: Sidecar) -> str:
-    """The JSON text of a sidecar."""
+    """Returns the JSON text of a sidecar."""
     return json.dumps(sealed(sidecar_data(sidecar)), indent=2, ensure_ascii=False) + "\n"
 
 
 def sidecar_data(sidecar: Sidecar) -> dict[str, Any]:
-    """The content of the JSON file; ``added`` and ``dump`` are there for people to read."""
+    """Returns the content of the JSON file; ``added`` and ``dump`` are there for people to read."""
     return {
         "schema": SCHEMA,
         "source": sidecar.source,
@@ -223,7 +223,7 @@ def _kernel_data(kernel: SidecarKernel) -> dict[str, Any]:
     return {
         "name": kernel.name,
         "parameters": list(kernel.parameters),
-        "points": [{"label": row.label, "line": row.line} for row in kernel.ipoints],
+        "points": [{"label": at.label, "line": at.line} for at in kernel.ipoints],
         "added": {
             "registers": {kind: len(names) for kind, names in REGISTERS.items()},
             "instructions_at_entry": INSTRUCTIONS_AT_ENTRY,
@@ -235,7 +235,7 @@ def _kernel_data(kernel: SidecarKernel) -> dict[str, Any]:
 
 
 def read_sidecar(data: bytes, name: str) -> Sidecar:
-    """The sidecar in the file ``name``. Raises PtxwcetError (PW652). Cost: linear."""
+    """Returns the sidecar in the file ``name``. Raises PtxwcetError (PW652). Cost: linear."""
     try:
         content = json.loads(data)
     except (ValueError, RecursionError):
@@ -248,7 +248,7 @@ def read_sidecar(data: bytes, name: str) -> Sidecar:
             _text(content["source"]),
             _text(content["sha256"]),
             _text(content["instrumented_sha256"]),
-            tuple(_kernel(row) for row in content["kernels"]),
+            tuple(_kernel(k) for k in content["kernels"]),
         )
     except Changed as error:
         raise _refused(name, str(error)) from None
@@ -260,7 +260,7 @@ def read_sidecar(data: bytes, name: str) -> Sidecar:
 
 def _kernel(data: dict[str, Any]) -> SidecarKernel:
     buffer, chunks = data["parameters"]
-    ipoints = tuple(Ipoint(_text(one["label"]), _count(one["line"])) for one in data["points"])
+    ipoints = tuple(Ipoint(_text(p["label"]), _count(p["line"])) for p in data["points"])
     if not 2 <= len(ipoints) <= MOST_POINTS:
         raise ValueError(len(ipoints))
     added = data["added"]
@@ -293,11 +293,10 @@ def _refused(name: str, reason: str) -> PtxwcetError:
     )
 
 
-# --- The PTX that is inserted: declarations, what a warp does once, and what it does at each point
-# Nothing here branches, so the control-flow graph of the kernel stays as it is. At a point the
-# lowest lane of the active mask writes the record into its own chunk; if that is full, it takes a
-# new one from the buffer by an atomic addition. No lane waits for another, and none for memory
-# except when it takes a chunk.
+# Nothing here branches, so the control-flow graph of the kernel is unchanged. At a point the lowest
+# lane of the active mask writes the record into its own chunk; if that is full, it takes a new one
+# from the buffer by an atomic addition. No lane waits for another, and none for memory except when
+# it takes a chunk.
 
 
 _SHIFT = RECORDS_A_CHUNK.bit_length() - 1
@@ -307,7 +306,7 @@ REGISTERS = {
     "b32": ("warp", "next", "low", "mask"),
     "b64": ("base", "clock", "word", "limit"),
 }
-"""The registers added to a kernel, by type. Only ``warp`` and ``next`` live from point to point."""
+"""The registers added to a kernel, by type. Only ``warp`` and ``next`` live between points."""
 
 _ENTRY = f"""\
 mov.u32 warp, %ctaid.z;
@@ -350,10 +349,11 @@ cvt.u64.u32 clock, low;
 @lead st.global.v2.b64 [base+{HEADER.size}], {{word, clock}};
 @lead add.u32 next, next, 1;
 """
-"""Once, before anything else: the warp's number in the grid, its head, and where lane 0 goes on.
+"""The code at the entry: the warp's number in the grid, its head, and lane 0's next record.
 
-A warp beyond the buffer's chunks has no head; its lanes then ask for a chunk in vain, and ``used``
-tells that the buffer was too small."""
+A warp beyond the buffer's chunks has no head; its lanes request chunks in vain, and ``used`` shows
+that the buffer was too small.
+"""
 
 _POINT = f"""\
 activemask.b32 mask;
@@ -377,7 +377,7 @@ mad.wide.u32 base, next, {RECORD_BYTES}, base;
 @lead st.global.v2.b64 [base+{HEADER.size}], {{word, clock}};
 @lead add.u32 next, next, 1;
 """
-"""At each point."""
+"""The code at each point."""
 
 _NAME = re.compile(
     r"(?<![%.\w])(" + "|".join(name for row in REGISTERS.values() for name in row) + r")\b"
@@ -413,7 +413,7 @@ class AddedNames:
 
 
 def choose_names(text: str) -> AddedNames:
-    """Names that ``text`` does not have, even where it was instrumented before. Cost: linear."""
+    """Returns names that ``text`` does not have, even if it is instrumented. Cost: linear."""
     prefix, number = "ptxwcet", 1
     while prefix in text:
         number += 1
@@ -422,20 +422,20 @@ def choose_names(text: str) -> AddedNames:
 
 
 def entry_code(names: AddedNames) -> str:
-    """Declarations, and what each warp does once; lines of PTX, to stand behind the ``{``."""
-    declared = "".join(f".reg .{kind} {', '.join(row)};\n" for kind, row in names.registers.items())
+    """Returns declarations and the code at a warp's entry; lines of PTX, after the ``{``."""
+    declared = "".join(f".reg .{kind} {', '.join(own)};\n" for kind, own in names.registers.items())
     return _marked(names, "the warp's number and first chunk", declared + _spelled(_ENTRY, names))
 
 
-def point_code(names: AddedNames, number: int, what: str, guard: str = "") -> str:
-    """A record of point ``number`` by one lane of those that come together; lines of PTX.
+def point_code(names: AddedNames, number: int, title: str, guard: str = "") -> str:
+    """Returns the record of point ``number`` by one of the arriving lanes; lines of PTX.
 
-    ``guard`` is that of the ending that follows (``%p1``, ``!%p1``). The lane that leads records
-    the end only if it ends itself; if it goes on, the warp ends later, and has another end.
+    ``guard`` is that of the ending that follows (``%p1``, ``!%p1``). The leading lane records the
+    end only if it ends itself; if it continues, the warp ends later, and has another end.
     """
     test = f"setp.eq.and.u32 lead, low, 0, {guard}" if guard else "setp.eq.u32 lead, low, 0"
     code = _spelled(_POINT.replace("LEADER", test), names)
-    return _marked(names, f"point {number}, {what}", code.replace("CODE", str(number + 1)))
+    return _marked(names, f"point {number}, {title}", code.replace("CODE", str(number + 1)))
 
 
 def _spelled(code: str, names: AddedNames) -> str:
@@ -443,6 +443,6 @@ def _spelled(code: str, names: AddedNames) -> str:
     return code.replace("BUFFER", names.buffer).replace("CHUNKS", names.chunks)
 
 
-def _marked(names: AddedNames, what: str, code: str) -> str:
+def _marked(names: AddedNames, title: str, code: str) -> str:
     lines = "".join(f"\t{line}\n" for line in code.splitlines())
-    return f"\t// {names.prefix}: {what}\n{lines}\t// {names.prefix}: end\n"
+    return f"\t// {names.prefix}: {title}\n{lines}\t// {names.prefix}: end\n"

@@ -1,4 +1,4 @@
-"""The worst-case makespan in closed form for L = C = 1, with a schedule that reaches it.
+"""Computes the worst-case makespan in closed form for L = C = 1, with a schedule that reaches it.
 
     T(W) = I + (W - 1) (I - M)     for W = 1 and every W >= 3
 
@@ -16,17 +16,17 @@ from ptxwcet.methods.makespan.strings import StringShape
 
 
 def pessimistic_makespan(shape: StringShape, warps: int, load_store: int, cores: int) -> int:
-    """``ceil(W/L) I_L + ceil(W/C) I_C`` ([M], equations 3 to 7).
+    """Returns ``ceil(W/L) I_L + ceil(W/C) I_C`` ([M], equations 3 to 7).
 
-    A bound where :func:`is_pessimistic_proved` says so. Cost: constant.
+    A bound where :func:`is_pessimistic_proved` holds. Cost: constant.
     """
     return -(-warps // load_store) * shape.loads + -(-warps // cores) * shape.cores
 
 
 def is_pessimistic_proved(shape: StringShape, warps: int, load_store: int, cores: int) -> bool:
-    """Whether it is proved that no schedule takes longer than :func:`pessimistic_makespan`.
+    """Returns whether it is proved that no schedule exceeds :func:`pessimistic_makespan`.
 
-    So it is where every kind of unit serves one warp a slot or all of them. Between it is refuted:
+    It is where units of each kind serve one warp per slot or all of them. In between it is refuted:
     LL with W = 4, L = 2 takes 5 slots, not 4 (warps 1 and 2, 1 and 3, 2 and 3, then 4 alone).
     """
     return waiting_makespan(shape, warps, load_store, cores) <= pessimistic_makespan(
@@ -35,7 +35,7 @@ def is_pessimistic_proved(shape: StringShape, warps: int, load_store: int, cores
 
 
 def waiting_makespan(shape: StringShape, warps: int, load_store: int, cores: int) -> int:
-    """``I + floor((W - 1) I_L / L) + floor((W - 1) I_C / C)``: no schedule takes longer.
+    """Returns ``I + floor((W - 1) I_L / L) + floor((W - 1) I_C / C)``, a bound of all schedules.
 
     In each slot the warp that ends last executes, or waits for a kind of unit that serves as many
     other warps as it can; the others have (W - 1) I_L and (W - 1) I_C instructions for them. A kind
@@ -50,21 +50,21 @@ def waiting_makespan(shape: StringShape, warps: int, load_store: int, cores: int
 
 
 def upper_makespan(shape: StringShape, warps: int) -> int:
-    """``I + (W - 1)(I - M)``: no schedule of L = C = 1 takes longer, for every number of warps."""
+    """Returns ``I + (W - 1)(I - M)``, a bound of all schedules of L = C = 1, for every W."""
     return shape.length + (warps - 1) * (shape.length - shape.pairs)
 
 
 def is_exact_for(warps: int) -> bool:
-    """Whether some schedule takes as long as :func:`upper_makespan` says, for every string."""
+    """Returns whether some schedule reaches :func:`upper_makespan`, for every string."""
     return warps != 2
 
 
 def build_schedule(string: str, warps: int) -> Schedule:
-    """A work-conserving schedule of L = C = 1 that takes :func:`upper_makespan` slots.
+    """Returns a work-conserving schedule of L = C = 1 that takes :func:`upper_makespan` slots.
 
     The string is cut between equal neighbours into alternating segments. All warps but one, the
-    straggler, move from segment to segment as waves; the straggler stays far behind, makes one step
-    when the others change from one letter to the other, and ends alone. Raises: ValueError for two
+    straggler, move from segment to segment as waves; the straggler stays far back, makes one step
+    when the others change from one letter to the other, and ends last. Raises: ValueError for two
     warps. Cost: linear in the instructions of all warps.
     """
     if not is_exact_for(warps):
@@ -91,7 +91,7 @@ class _Run:
             yield self._step()
 
     def _catch_up(self, start: int) -> Iterator[Slot]:
-        """At the last letter of its segment the straggler goes on to the next: the same letter."""
+        """Advances the straggler from a segment's last letter to the next, an equal letter."""
         while self._behind < start and self._behind in self._ends:
             yield self._step()
 
@@ -100,7 +100,7 @@ class _Run:
         return self._slot(self._behind - 1, self._straggler, None)
 
     def _wave(self, start: int, end: int) -> Iterator[Slot]:
-        """Moves the group from ``start`` to ``end``, one warp a time at the second letter."""
+        """Moves the group from ``start`` to ``end``, one warp at a time at the second letter."""
         before: int | None = None  # the warp at the second letter
         for position in range(start, end, 2):
             for warp in self._group:
@@ -111,12 +111,12 @@ class _Run:
             yield self._slot(start, self._straggler, before)
 
     def _slot(self, position: int, warp: int, other: int | None) -> Slot:
-        """``warp`` served on the letter at ``position``, ``other`` on the other kind of unit."""
+        """Returns a slot: ``warp`` at the letter of ``position``, ``other`` at the other kind."""
         rest = () if other is None else (other,)
         return Slot((warp,), rest) if self._string[position] == "L" else Slot(rest, (warp,))
 
 
 def segment_bounds(string: str) -> Sequence[tuple[int, int]]:
-    """First and one past the last letter of each alternating segment."""
+    """Returns first and one past the last letter of each alternating segment."""
     cuts = [i for i in range(1, len(string)) if string[i] == string[i - 1]]
     return list(zip([0, *cuts], [*cuts, len(string)], strict=True)) if string else []

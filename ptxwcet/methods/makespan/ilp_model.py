@@ -1,7 +1,7 @@
-"""The integer program of [M], Fig. 3: the longest work-conserving schedule, slot by slot.
+"""Builds the integer program of [M], Fig. 3: the longest work-conserving schedule, slot by slot.
 
 Variables that equations 10 and 17 fix at zero (an L-instruction on a core and the reverse) are left
-out, so ``x[w][i][t]`` is LS or CC as the letter says; ``idle_ok[w][i][t]`` is TL or TC: warp w
+out, so ``x[w][i][t]`` is LS or CC by the letter; ``idle_ok[w][i][t]`` is TL or TC: warp w
 does not wait at instruction i in slot t. Slots are numbered from 1, as in the paper.
 """
 
@@ -18,15 +18,15 @@ from ptxwcet.support.records import dataclass
 
 
 class Constraints(Enum):
-    """How work conservation is written ([M], 5.4), and in TIGHT the order, too.
+    """The formulation of work conservation ([M], 5.4), and in TIGHT also of the order.
 
     TIGHT is SHORT with the order of instructions stated slot by slot, and all warps numbered in the
     order of their ends (which any schedule's warps can be, being identical): the same makespan,
     with fewer fractional solutions and schedules to search.
     """
 
-    SHORT = "short"  # one constraint a warp, instruction and slot (equations 32, 35)
-    LONG = "long"  # one constraint a warp and slot (equations 31, 34)
+    SHORT = "short"  # one constraint per warp, instruction and slot (equations 32, 35)
+    LONG = "long"  # one constraint per warp and slot (equations 31, 34)
     TIGHT = "tight"  # as short; order by slots, ends in order (ours)
 
 
@@ -47,7 +47,7 @@ class MakespanProgram:
         return self.program.maximise(objective, seconds=seconds)
 
     def schedule(self, solution: Solution) -> Schedule:
-        """The schedule of a solution that has values."""
+        """Returns the schedule of a solution that has values."""
         assert solution.objective is not None
         slots = []
         for t in range(solution.objective):
@@ -63,7 +63,7 @@ class MakespanProgram:
 def build_program(
     string: str, warps: int, load_store: int, cores: int, constraints: Constraints
 ) -> MakespanProgram:
-    """The integer program over so many slots that no schedule takes more.
+    """Returns the integer program over a sufficient number of slots for every schedule.
 
     For L = C = 1 these are the W I of equations 3 to 7, the horizon of the paper.
 
@@ -88,16 +88,16 @@ def build_program(
 
 
 def _add_execution(made: MakespanProgram) -> None:
-    """Each warp executes each instruction once (17), one a slot at most (16)."""
+    """Adds: each warp executes each instruction once (17), one per slot at most (16)."""
     for instructions in made.x:
         for variables in instructions:
             made.program.add_constraint(dict.fromkeys(variables, 1), lower=1, upper=1)
         for t in range(made.horizon):
-            made.program.add_constraint({row[t]: 1 for row in instructions}, upper=1)
+            made.program.add_constraint({variables[t]: 1 for variables in instructions}, upper=1)
 
 
 def _add_order(made: MakespanProgram) -> None:
-    """Instructions in order (18); the last warp ends last (12)."""
+    """Adds: instructions are in order (18); the last warp ends last (12)."""
     slots = range(1, made.horizon + 1)
     for instructions in made.x:
         for before, after in itertools.pairwise(instructions):
@@ -111,10 +111,10 @@ def _add_order(made: MakespanProgram) -> None:
 
 
 def _add_order_by_slots(made: MakespanProgram, last_capacity: int) -> None:
-    """Instructions in order, warps in the order of their ends, one constraint a pair and slot.
+    """Adds order of instructions and of the warps' ends, one constraint per pair and slot.
 
     An instruction is executed up to slot t only if the one before it was up to slot t - 1. A kind
-    that serves one warp a slot ends two warps in different slots.
+    that serves one warp per slot ends two warps in different slots.
     """
     pairs = [pair for instructions in made.x for pair in itertools.pairwise(instructions)]
     apart = [(before, after, 1) for before, after in pairs]
@@ -130,13 +130,13 @@ def _add_order_by_slots(made: MakespanProgram, last_capacity: int) -> None:
 def _add_kind(
     made: MakespanProgram, instructions: list[int], capacity: int, constraints: Constraints
 ) -> None:
-    """Capacity (14, 15) and work conservation (27 to 39) of one kind of unit."""
+    """Adds capacity (14, 15) and work conservation (27 to 39) of one kind of unit."""
     program = made.program
     if not instructions:
         return
     full = [program.add_variable(upper=1) for _ in range(made.horizon)]  # E, G
     for t in range(made.horizon):
-        served = {row[i][t]: 1 for row in made.x for i in instructions}
+        served = {of_warp[i][t]: 1 for of_warp in made.x for i in instructions}
         program.add_constraint(served, upper=capacity)
         program.add_constraint({**served, full[t]: -1}, upper=capacity - 1)  # 38
         program.add_constraint({**served, full[t]: -capacity}, lower=0)  # 39
@@ -152,12 +152,12 @@ def _add_kind(
                 program.add_constraint(terms, lower=count)
 
 
-def _add_idle(made: MakespanProgram, row: list[list[int]], i: int, t: int) -> int:
-    """1 only if instruction i was executed up to slot t, or the one before it not yet (27)."""
+def _add_idle(made: MakespanProgram, own: list[list[int]], i: int, t: int) -> int:
+    """Returns a variable: 1 only if i was executed up to t, or its predecessor not yet (27)."""
     variable = made.program.add_variable(upper=1)
-    reasons = dict.fromkeys(row[i][: t + 1], 1)
+    reasons = dict.fromkeys(own[i][: t + 1], 1)
     if i > 0:
-        reasons |= dict.fromkeys(row[i - 1][t:], 1)
+        reasons |= dict.fromkeys(own[i - 1][t:], 1)
     made.program.add_constraint({**reasons, variable: -1}, lower=0)
     made.program.add_constraint({**reasons, variable: -2 if i > 0 else -1}, upper=0)
     return variable

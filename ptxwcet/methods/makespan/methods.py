@@ -1,4 +1,4 @@
-"""The methods: of this project, then the paper's own ones, and the table of all.
+"""Solves makespans: the methods of this project, then the paper's, and the table of all.
 
 Each answers a problem within a time limit, with its own claim:
 
@@ -6,7 +6,7 @@ Each answers a problem within a time limit, with its own claim:
 pessimistic        from the numbers of letters (equations 3 to 7); where these are not proved, a
                    bound that is
 closed-form        L = C = 1, W = 1 or W >= 3: exact, for strings and warps of any number
-states             longest path over states up to symmetry: exact, as far as memory goes
+states             longest path over states up to symmetry: exact, within the memory
 exact              closed-form where it applies, else states, else bounds from both sides
 ilp                the integer program of the paper (Fig. 3): exact, for a handful of warps
 extrapolate        from x warps to W (equations 40, 41): an estimate, as published
@@ -54,20 +54,20 @@ from ptxwcet.support.records import dataclass
 
 
 Preference = Callable[[int, int], tuple[int, int]]
-"""Of a warp's position and number: who has less is served first."""
+"""A key of a warp's position and number: the warp with the least key is served first."""
 
 PREFERENCES: tuple[Preference, ...] = (
     lambda _position, warp: (warp, 0),  # the last warp starves
-    lambda position, warp: (position, warp),  # those behind first: all stay together
+    lambda position, warp: (position, warp),  # the last ones first: all stay together
     lambda position, warp: (-position, warp),  # those ahead first
     lambda position, warp: (position, -warp),
     lambda position, warp: (warp % 2, position),
 )
-"""The ways that are tried."""
+"""The preferences that are tried."""
 
 
 def play(string: str, warps: int, load_store: int, cores: int, prefer: Preference) -> Schedule:
-    """The work-conserving schedule of one preference. Cost: slots times warps."""
+    """Returns the work-conserving schedule of one preference. Cost: slots times warps."""
     position = [0] * warps
     slots: list[Slot] = []
     while True:
@@ -87,13 +87,13 @@ def play(string: str, warps: int, load_store: int, cores: int, prefer: Preferenc
 
 
 def play_longest(string: str, warps: int, load_store: int, cores: int) -> Schedule:
-    """The longest of the schedules of :data:`PREFERENCES`."""
+    """Returns the longest of the schedules of :data:`PREFERENCES`."""
     runs = (play(string, warps, load_store, cores, prefer) for prefer in PREFERENCES)
     return max(runs, key=lambda schedule: schedule.makespan)
 
 
 def solve_pessimistic(problem: MakespanProblem, effort: Effort) -> MakespanAnswer:
-    """Equations 3 to 7 where they are proved, else the bound by waiting. Cost: constant.
+    """Answers by equations 3 to 7 where they are proved, else by waiting. Cost: constant.
 
     See :mod:`ptxwcet.methods.makespan.closed_form`.
     """
@@ -114,7 +114,7 @@ def solve_pessimistic(problem: MakespanProblem, effort: Effort) -> MakespanAnswe
 
 
 def solve_closed_form(problem: MakespanProblem, effort: Effort) -> MakespanAnswer:
-    """The theorem. Raises PtxwcetError (PW565) where it does not apply. Cost: the schedule's."""
+    """Answers by the theorem. Raises PtxwcetError (PW565) elsewhere. Cost: the schedule's."""
     warps, shape = problem.warps, problem.shape
     if not problem.is_unit or not closed_form.is_exact_for(warps):
         raise PtxwcetError.of(
@@ -130,7 +130,7 @@ def solve_closed_form(problem: MakespanProblem, effort: Effort) -> MakespanAnswe
 
 
 def solve_states(problem: MakespanProblem, effort: Effort) -> MakespanAnswer:
-    """The dynamic program; bounds from both sides if time runs out. Raises PtxwcetError (PW564)."""
+    """Answers by the dynamic program, or two bounds in time. Raises PtxwcetError (PW564)."""
     string = problem.string
     if problem.is_unit and problem.warps == 2:
         slots, longest = longest_of_two(string)
@@ -162,7 +162,7 @@ def solve_states(problem: MakespanProblem, effort: Effort) -> MakespanAnswer:
 
 
 def solve_exact(problem: MakespanProblem, effort: Effort) -> MakespanAnswer:
-    """The closed form, else the dynamic program, else bounds from both sides."""
+    """Answers by the closed form, else the dynamic program, else bounds from both sides."""
     if problem.is_unit and closed_form.is_exact_for(problem.warps):
         return solve_closed_form(problem, effort)
     if problem.shape.length > MOST_LETTERS:
@@ -176,19 +176,19 @@ def solve_exact(problem: MakespanProblem, effort: Effort) -> MakespanAnswer:
 def bound_both_sides(
     problem: MakespanProblem, effort: Effort, method: str, why: str
 ) -> MakespanAnswer:
-    """What is safe without a search, and the longest schedule of a few."""
+    """Answers by the safe bound without a search, and the longest schedule of a few."""
     answer = solve_pessimistic(problem, effort)
     if problem.is_unit:
         slots = closed_form.upper_makespan(problem.shape, problem.warps)
-        note, known = "by the upper half of the closed form", (answer.lower, answer.schedule)
-        answer = state_makespan(slots, method, lower=known[0], schedule=known[1], note=note)
+        note, kept = "by the upper half of the closed form", (answer.lower, answer.schedule)
+        answer = state_makespan(slots, method, lower=kept[0], schedule=kept[1], note=note)
     note = "; ".join(text for text in (why, answer.note) if text)
     return answer.under(method, note)
 
 
 @dataclass(frozen=True, slots=True)
 class ExtrapolationRow:
-    """T(y) for y warps and what it gives for W: ``ceil(W / y) T(y)`` (equation 41)."""
+    """The makespan T(y) for y warps and its result for W: ``ceil(W / y) T(y)`` (equation 41)."""
 
     warps: int
     makespan: int
@@ -198,10 +198,10 @@ class ExtrapolationRow:
 def extrapolate(
     warps: int, sizes: range, makespan_of: Callable[[int], int]
 ) -> tuple[ExtrapolationRow, ...]:
-    """A row for each number of warps in ``sizes``; their least is T(W, x) (equation 40).
+    """Returns a row for each number of warps in ``sizes``; their least is T(W, x) (equation 40).
 
-    It is no bound: LCL has T(2) = 4 and T(4) = 9 > 2 * 4. Without y = 2 it is one for L = C = 1
-    (docs/methods/makespan.md). Cost: that of ``makespan_of``.
+    It is not a bound: LCL has T(2) = 4 and T(4) = 9 > 2 * 4. Without y = 2 it is one for L = C = 1
+    (docs/methods/makespan.md). Cost: as ``makespan_of``.
     """
     return tuple(
         ExtrapolationRow(y, makespan, -(-warps // y) * makespan)
@@ -215,7 +215,7 @@ _BETWEEN_REPORTS = 0.25  # seconds
 
 
 def solve_ilp(problem: MakespanProblem, effort: Effort) -> MakespanAnswer:
-    """The integer program; with a time limit the solver's bound. Raises PtxwcetError (PW564)."""
+    """Answers by the integer program, or its bound in time. Raises PtxwcetError (PW564)."""
     string, capacities = problem.string, problem.capacities
     horizon = waiting_makespan(problem.shape, problem.warps, *capacities)
     size = 2 * problem.warps * len(string) * horizon
@@ -227,14 +227,14 @@ def solve_ilp(problem: MakespanProblem, effort: Effort) -> MakespanAnswer:
             help="give fewer warps, or use the method exact",
         )
     program = build_program(string, problem.warps, *capacities, effort.constraints)
-    what = f"{program.program.variables:,} variables, {program.program.constraints:,} constraints"
-    solution = _solve_reporting(program, effort, what)
+    sizes = f"{program.program.variables:,} variables, {program.program.constraints:,} constraints"
+    solution = _solve_reporting(program, effort, sizes)
     schedule = None
     if solution.objective is not None:
         schedule = witness(problem, lambda: program.schedule(solution), solution.objective)
     if solution.status is SolverStatus.OPTIMAL:
         assert solution.objective is not None
-        slots, note = solution.objective, f"{what} ({effort.constraints.value})"
+        slots, note = solution.objective, f"{sizes} ({effort.constraints.value})"
     else:
         beside = bound_both_sides(problem, effort, "ilp", "")
         proved = "nothing" if solution.bound is None else f"at most {solution.bound:,} slots"
@@ -249,8 +249,8 @@ def solve_ilp(problem: MakespanProblem, effort: Effort) -> MakespanAnswer:
     return state_makespan(slots, "ilp", place, lower=lower, schedule=schedule, note=note)
 
 
-def _solve_reporting(program: MakespanProgram, effort: Effort, what: str) -> Solution:
-    """Solves beside a clock: the solver says nothing while it runs. Raises what it raises."""
+def _solve_reporting(program: MakespanProgram, effort: Effort, shown: str) -> Solution:
+    """Solves with a clock: the solver reports nothing while it runs. Raises its exceptions."""
     solution: Future[Solution] = Future()
 
     def run() -> None:
@@ -267,11 +267,11 @@ def _solve_reporting(program: MakespanProgram, effort: Effort, what: str) -> Sol
         except TimeoutError:
             passed = time.monotonic() - effort.start
             part = 0.0 if effort.seconds is None else min(1.0, passed / effort.seconds)
-            effort.report(f"integer program of {what}: {passed:.0f} s", part)
+            effort.report(f"integer program of {shown}: {passed:.0f} s", part)
 
 
 def solve_extrapolated(problem: MakespanProblem, effort: Effort) -> MakespanAnswer:
-    """Equations 40 and 41 as published: an estimate."""
+    """Answers by equations 40 and 41 as published: an estimate."""
     most = min(effort.most_extrapolated, problem.warps)
     best, count = _least(problem, effort, range(1, most + 1))
     return state_makespan(
@@ -286,7 +286,7 @@ def solve_extrapolated(problem: MakespanProblem, effort: Effort) -> MakespanAnsw
 
 
 def solve_extrapolated_safely(problem: MakespanProblem, effort: Effort) -> MakespanAnswer:
-    """The least over y = 1 and y >= 3, for L = C = 1. Raises PtxwcetError (PW565) otherwise."""
+    """Answers by the least of y = 1 and y >= 3, for L = C = 1. Raises PtxwcetError (PW565)."""
     if not problem.is_unit:
         raise PtxwcetError.of(
             "PW565",
@@ -307,7 +307,7 @@ def solve_extrapolated_safely(problem: MakespanProblem, effort: Effort) -> Makes
 
 
 def _least(problem: MakespanProblem, effort: Effort, sizes: range) -> tuple[ExtrapolationRow, int]:
-    """The row with the least extrapolated value, and how many rows there was time for."""
+    """Returns the row with the least extrapolated value, and the number of rows within the time."""
     string, capacities = problem.string, problem.capacities
     entries: list[ExtrapolationRow] = []
     for size in sizes:

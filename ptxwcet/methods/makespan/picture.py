@@ -1,4 +1,4 @@
-"""A schedule as an SVG picture in the style of [M], Fig. 2: a row a warp, a column a time slot."""
+"""Draws a schedule as an SVG picture like [M], Fig. 2: a row per warp, a column per time slot."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.whole_files import write_text
 
 MOST_DRAWN = 20_000
-"""Instructions of all warps that a picture can hold."""
+"""The most instructions of all warps in a picture."""
 
 _COLOURS = {"L": "#4477aa", "C": "#ccbb44"}
 _INK = {"L": "white", "C": "black"}
@@ -76,16 +76,16 @@ def _lines(section: SectionMakespan) -> Iterator[str]:
     yield "</svg>"
 
 
-def _cells(section: SectionMakespan, cell: float, row: float) -> Iterator[str]:
+def _cells(section: SectionMakespan, cell: float, high: float) -> Iterator[str]:
     schedule = section.answer.schedule
     assert schedule is not None
     for number, slot in enumerate(schedule.slots):
         for letter, served in (("L", slot.load_store), ("C", slot.cores)):
             for warp in served:
-                x, y = _LEFT + number * cell, _TOP + warp * row
-                yield _box(x, y, cell, row, _COLOURS[letter])
-                if min(cell, row) >= 12:
-                    yield _text(x + cell / 2, y + row / 2 + 4, letter, "middle", fill=_INK[letter])
+                x, y = _LEFT + number * cell, _TOP + warp * high
+                yield _box(x, y, cell, high, _COLOURS[letter])
+                if min(cell, high) >= 12:
+                    yield _text(x + cell / 2, y + high / 2 + 4, letter, "middle", fill=_INK[letter])
 
 
 def _axis(slots: int, cell: float, y: float) -> Iterator[str]:

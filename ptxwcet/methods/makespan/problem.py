@@ -1,8 +1,8 @@
-"""What is asked: a kernel string, a number of warps, how many warps each kind of unit serves.
+"""Defines the problem: a kernel string, a number of warps, the warps that each unit kind serves.
 
 The machine ([M], section 2): time slots; in each, up to L warps execute an L-instruction and up to
-C warps a C-instruction, each one instruction at most, in order; work-conserving: a warp that waits
-for a kind of unit waits only if that kind serves as many warps as it can.
+C warps a C-instruction, each one instruction at most, in order; work-conserving: a warp waits for a
+kind of unit only if that kind serves as many warps as it can.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.records import dataclass
 
 MOST_LETTERS = 10_000
-"""Longest string that a method writes out letter for letter."""
+"""The longest string that a method writes out letter for letter."""
 MOST_INSTRUCTIONS = 50_000
-"""Instructions of all warps up to which schedules are built."""
+"""The most instructions of all warps for which schedules are built."""
 MOST_VARIABLES = 200_000
-"""Largest integer program that is given to the solver."""
+"""The largest integer program that is given to the solver."""
 MOST_REPEATS = 1024
-"""The smallest capacity is one warp in so many slots; a warp has 32 threads."""
+"""The most slots per warp, which is the smallest capacity; a warp has 32 threads."""
 
 _CAPACITY = re.compile(r"[0-9]{1,9}(/0*[1-9][0-9]{0,8}|\.[0-9]{1,9})?")
 
 
 @dataclass(frozen=True, slots=True)
 class MakespanProblem:
-    """``warps`` identical warps execute ``tree``; per slot ``load_store`` L and ``cores`` C.
+    """The problem: ``warps`` warps execute ``tree``; per slot ``load_store`` L and ``cores`` C.
 
     Capacities are whole numbers of warps (L and C of [M] after its transformation).
     """
@@ -52,7 +52,7 @@ class MakespanProblem:
 
     @property
     def shape(self) -> StringShape:
-        """What formulas need of the string."""
+        """The properties of the string that formulas need."""
         return shape_of(self.tree)
 
     @property
@@ -62,19 +62,19 @@ class MakespanProblem:
 
     @property
     def capacities(self) -> tuple[int, int]:
-        """How many warps load/store units and cores serve."""
+        """The numbers of warps that load/store units and cores serve."""
         return self.load_store, self.cores
 
     @property
     def is_unit(self) -> bool:
-        """One warp a slot on each kind of unit: L = C = 1."""
+        """Whether each kind of unit serves one warp per slot: L = C = 1."""
         return self.load_store == self.cores == 1
 
 
 def build_problem(
     tree: StringTree, warps: int, load_store: Fraction, cores: Fraction
 ) -> MakespanProblem:
-    """The problem with whole capacities: 1/n serves a warp in n slots, so a letter becomes n.
+    """Returns the problem with whole capacities: 1/n serves a warp in n slots (n letters).
 
     [M] section 3: n sub-warps of one warp use the unit in mutual exclusion, one a slot. Raises
     PtxwcetError (PW561): no warps, or a capacity that is neither whole nor 1/n.
@@ -91,7 +91,7 @@ def build_problem(
 
 
 def _split(name: str, capacity: Fraction) -> tuple[int, int]:
-    """How often a letter is repeated, and the capacity that remains."""
+    """Returns the repetitions of a letter, and the remaining capacity."""
     if capacity >= 1 and capacity.denominator == 1:
         return 1, capacity.numerator
     if capacity.numerator == 1 and capacity.denominator <= MOST_REPEATS:
@@ -105,7 +105,7 @@ def _split(name: str, capacity: Fraction) -> tuple[int, int]:
 
 
 def parse_capacity(name: str, text: str) -> Fraction:
-    """A capacity as it is written: ``2``, ``1/2``, ``0.5``. Raises PtxwcetError (PW561)."""
+    """Returns a capacity from its text: ``2``, ``1/2``, ``0.5``. Raises PtxwcetError (PW561)."""
     if _CAPACITY.fullmatch(text) is None:
         raise PtxwcetError.of(
             "PW561",
@@ -117,9 +117,9 @@ def parse_capacity(name: str, text: str) -> Fraction:
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How to answer: seconds in all (None: no limit), x of the extrapolation, kind of constraints.
+    """The effort: seconds in all (None: no limit), x of the extrapolation, kind of constraints.
 
-    ``report(text, done)`` is called now and then; ``done`` is the part that is done, 0 to 1.
+    ``report(text, done)`` is called regularly; ``done`` is the completed part, 0 to 1.
     """
 
     seconds: float | None = None
@@ -130,7 +130,7 @@ class Effort:
 
     @property
     def left(self) -> float | None:
-        """Seconds that are left, at least a little; None without a limit."""
+        """The remaining seconds, at least a little; None without a limit."""
         if self.seconds is None:
             return None
         return max(0.01, self.seconds - (time.monotonic() - self.start))
@@ -144,26 +144,26 @@ class Effort:
 def witness(
     problem: MakespanProblem, build: Callable[[], Schedule], slots: int | None = None
 ) -> Schedule | None:
-    """The schedule that ``build`` gives; None for one of too many instructions.
+    """Returns the schedule that ``build`` gives; None for one of too many instructions.
 
-    The checker of the machine has the last word on it, and on its ``slots``. Raises: ScheduleError.
+    The machine's checker verifies it, and its ``slots``. Raises: ScheduleError.
     """
     length = problem.shape.length
     if length > MOST_LETTERS or length * problem.warps > MOST_INSTRUCTIONS:
         return None
     schedule = build()
-    found = check_schedule(schedule, problem.string, problem.warps, *problem.capacities)
-    assert found == (slots or found), f"the schedule has {found} slots, not {slots}"
+    checked = check_schedule(schedule, problem.string, problem.warps, *problem.capacities)
+    assert checked == (slots or checked), f"the schedule has {checked} slots, not {slots}"
     return schedule
 
 
 def rounded(number: int) -> str:
-    """A number for people, long ones as a power of ten."""
+    """Returns a number for people, long ones as a power of ten."""
     return f"{number:,}" if number < 10**12 else f"about 10^{len(str(number)) - 1}"
 
 
 PAPER = "Berezovskyi, Bletsas, Andersson, ECRTS 2012"
-"""Where the machine and the published methods come from."""
+"""The source of the machine and of the published methods."""
 
 ASSUMPTIONS = tuple(
     Assumption(key, text, AssumptionState.ASSUMED, f"{PAPER}, section 2")
@@ -176,7 +176,7 @@ ASSUMPTIONS = tuple(
         "that slot",
     }.items()
 )
-"""What every method rests on: they define the machine whose slots are counted."""
+"""The assumptions of every method: they define the machine whose slots are counted."""
 
 SUBADDITIVE = Assumption(
     "subadditive",
@@ -184,15 +184,15 @@ SUBADDITIVE = Assumption(
     AssumptionState.DOUBTFUL,
     f"{PAPER}, section 5.6",
 )
-"""What the published extrapolation rests on."""
+"""The assumption of the published extrapolation."""
 
 
 @dataclass(frozen=True, slots=True)
 class MakespanAnswer:
-    """``claim.cycles`` time slots by a method; ``lower`` is what some schedule takes at least.
+    """The answer: ``claim.cycles`` time slots by a method; some schedule takes at least ``lower``.
 
-    Equal and a safe bound: the worst case exactly. ``schedule`` has ``lower`` slots if it is there.
-    ``note`` says how the number came about.
+    If both are equal, and a safe bound, it is the exact worst case. ``schedule`` has ``lower``
+    slots if present. ``note`` explains the number.
     """
 
     claim: TimingClaim
@@ -211,7 +211,7 @@ class MakespanAnswer:
         return self.claim.guarantee is Guarantee.SAFE_BOUND and self.lower == self.slots
 
     def under(self, method: str, note: str) -> MakespanAnswer:
-        """The answer, given by ``method`` for the reason of ``note``."""
+        """Returns the answer, given by ``method`` for the reason of ``note``."""
         return replace(self, claim=replace(self.claim, method=method), note=note)
 
 
@@ -226,7 +226,7 @@ def state_makespan(
     note: str = "",
     extra: tuple[Assumption, ...] = (),
 ) -> MakespanAnswer:
-    """An answer with the assumptions of the machine; ``place`` is where the method is published."""
+    """Returns an answer with the machine's assumptions; ``place`` is the method's publication."""
     citations = (Citation(PAPER, place),) if place else ()
     claim = TimingClaim(slots, guarantee, method, (*ASSUMPTIONS, *extra), citations)
     return MakespanAnswer(claim, lower, schedule, note)

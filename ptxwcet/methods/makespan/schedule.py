@@ -1,4 +1,4 @@
-"""Schedules slot by slot, and a checker of the machine that knows none of the methods."""
+"""Defines schedules slot by slot, and a checker of the machine that uses none of the methods."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """All slots of a run; its makespan is their number."""
+    """The slots of a run; its makespan is their number."""
 
     slots: tuple[Slot, ...]
 
     @property
     def makespan(self) -> int:
-        """Slots until the last warp has ended."""
+        """The number of slots until the last warp has ended."""
         return len(self.slots)
 
 
 class ScheduleError(Exception):
-    """A schedule that the machine does not allow; the message says in which slot and why."""
+    """The error of a schedule that the machine does not allow; the message has slot and reason."""
 
 
 def check_schedule(schedule: Schedule, string: str, warps: int, load_store: int, cores: int) -> int:
     """Plays a schedule on the machine of [M], section 2, and returns its makespan.
 
     Checked in every slot: at most ``load_store`` L- and ``cores`` C-instructions; each served warp
-    waits for just that kind of unit (so it executes one instruction, in order); a kind of unit with
-    room left leaves no warp waiting for it. All warps have ended after the last slot, and not
+    waits for exactly that kind of unit (so it executes one instruction, in order); a kind of unit
+    with room left leaves no warp waiting for it. All warps have ended after the last slot, and not
     before. Raises: ScheduleError. Cost: linear in the instructions of all warps.
     """
     position = [0] * warps

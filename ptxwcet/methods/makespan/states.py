@@ -1,7 +1,7 @@
-"""Exact by symmetry: the longest path over how many warps stand at each instruction.
+"""Solves exactly by symmetry: the longest path over the numbers of warps at each instruction.
 
-Warps are identical, so a state is ``N_1 >= ... >= N_I``, how many warps have executed at least
-1, ..., I instructions. States are numbered by the combinatorial number system,
+Warps are identical, so a state is ``N_1 >= ... >= N_I``, the numbers of warps that have executed at
+least 1, ..., I instructions. States are numbered by the combinatorial number system,
 
     number = sum over j of C(N_j + I - j, I - j + 1),
 
@@ -27,21 +27,21 @@ Integers = NDArray[np.int64]
 Table = NDArray[np.int32]
 
 MOST_STATES = 100_000_000
-"""States of a table; each takes four bytes."""
+"""The most states of a table; each takes four bytes."""
 
 MOST_CHOICES = 1_000_000
-"""Ways to pick the warps that one kind of unit serves in a slot."""
+"""The most choices of the warps that one kind of unit serves in a slot."""
 
 MOST_STANDING = 1_000_000
-"""Letters times warps: the entries of the table that numbers the states."""
+"""The most letters times warps: the entries of the table that numbers the states."""
 MOST_STEPS = 10_000_000_000
-"""States times letters: what a minute or so fills."""
+"""The most states times letters: about a minute of work."""
 
-_CHUNK = 20_000_000  # steps between two looks at the clock
+_CHUNK = 20_000_000  # steps between two checks of the clock
 
 
 class OutOfTime(Exception):
-    """The limit was reached before the table was full."""
+    """The error of a time limit that was reached before the table was full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +61,17 @@ class StateTable:
 
     @property
     def states(self) -> int:
-        """States in the table, those that no schedule reaches among them."""
+        """The number of states in the table, including those that no schedule reaches."""
         return len(self.remaining)
 
 
 def count_states(length: int, warps: int) -> int:
-    """How many states a table has: C(W + I, I)."""
+    """Returns the number of states of a table: C(W + I, I)."""
     return comb(warps + length, length)
 
 
 def is_in_reach(string: str, warps: int, load_store: int, cores: int) -> bool:
-    """Whether a table is small enough. Cost: constant."""
+    """Returns whether a table is small enough. Cost: constant."""
     if len(string) * warps > MOST_STANDING:
         return False
     states = count_states(len(string), warps)
@@ -89,11 +89,11 @@ def fill_table(
     cores: int,
     proceed: Callable[[int, int], bool] = lambda _done, _all: True,
 ) -> StateTable:
-    """The longest schedules from every state.
+    """Returns the table of the longest schedules from every state.
 
-    ``proceed(done, all)`` is asked now and then and may say stop. Raises: OutOfTime. Cost:
-    ``C(W + I, I)`` states, each with as many successors as a slot has choices (for L = C = 1 at
-    most I_L times I_C).
+    ``proceed(done, all)`` is called regularly and may stop the run. Raises: OutOfTime. Cost: ``C(W
+    + I, I)`` states, each with as many successors as a slot has choices (for L = C = 1 at most I_L
+    times I_C).
     """
     states = count_states(len(string), warps)
     remaining = np.zeros(states, np.int32)
@@ -114,7 +114,7 @@ def fill_table(
 
 
 def rank_table(length: int, warps: int) -> Integers:
-    """``[j, n]``: the share of ``N_{j+1} = n`` in a state's number."""
+    """Returns ``[j, n]``: the share of ``N_{j+1} = n`` in a state's number."""
     rows = [
         [comb(n + length - j, length - j + 1) for n in range(warps + 1)]
         for j in range(1, length + 1)
@@ -123,7 +123,7 @@ def rank_table(length: int, warps: int) -> Integers:
 
 
 def _most_choices(string: str, warps: int, load_store: int, cores: int) -> int:
-    """No slot has more ways than this to pick warps for one kind of unit."""
+    """Returns the most choices of any slot to pick warps for one kind of unit."""
     most = 1
     for letter, capacity in (("L", load_store), ("C", cores)):
         positions, picked = string.count(letter), min(capacity, warps)
@@ -142,7 +142,7 @@ def _choices(
     used: Integers,
     shares: Integers,
 ) -> int:
-    """All ways to pick warps for a kind of unit: their shares of the next number; how many."""
+    """Lists the picks of warps for a kind of unit, as shares of the number; returns the count."""
     length = len(kinds)
     waiting = 0
     for j in range(length):
@@ -209,11 +209,11 @@ def _fill(
 
 
 Pick = tuple[tuple[int, int], ...]
-"""Which warps a slot serves: instruction and how many of those that stand there."""
+"""The warps that a slot serves: instruction and number of the warps there."""
 
 
 def longest_schedule(table: StateTable) -> Schedule:
-    """A schedule that takes as many slots as the table says. Cost: slots times choices."""
+    """Returns a schedule with as many slots as the table has. Cost: slots times choices."""
     string, warps = table.string, table.warps
     ranks = rank_table(len(string), warps)
     standing: list[list[int]] = [list(range(warps)), *([] for _ in string)]
@@ -240,7 +240,7 @@ def longest_schedule(table: StateTable) -> Schedule:
 def _slots(
     table: StateTable, ranks: Integers, standing: list[list[int]], reached: list[int]
 ) -> Iterator[tuple[Pick, int]]:
-    """What a slot may serve in a state, and by how much the state's number grows."""
+    """Yields the picks of a slot in a state, with the growth of the state's number."""
     here: dict[str, list[tuple[int, int]]] = {"L": [], "C": []}
     for place, letter in enumerate(table.string):
         if standing[place]:
@@ -254,7 +254,7 @@ def _slots(
 
 
 def _picks(here: list[tuple[int, int]], capacity: int) -> Iterator[Pick]:
-    """All ways to pick as many as are served of those that wait, laggards first."""
+    """Yields all picks of as many waiting warps as are served, laggards first."""
     wanted = min(capacity, sum(count for _, count in here))
     left = [sum(count for _, count in here[k:]) for k in range(len(here) + 1)]
 
@@ -271,11 +271,11 @@ def _picks(here: list[tuple[int, int]], capacity: int) -> Iterator[Pick]:
 
 
 def longest_of_two(string: str) -> tuple[int, Schedule]:
-    """T(2) for L = C = 1, which no closed form covers, and a schedule. Cost: I^2, a byte each.
+    """Returns T(2) for L = C = 1, without a closed form, and a schedule. Cost: I^2 bytes.
 
-    With both warps at different letters both are served; at equal letters one of them is. So the
-    schedules are the paths through a grid of positions, and ``f(p, q)``, the slots that remain with
-    one warp at p and the other behind it at q, is::
+    If both warps are at different letters both are served; at equal letters one of them is. So the
+    schedules are the paths through a grid of positions, and ``f(p, q)``, the remaining slots with
+    one warp at p and the later one at q, is::
 
         f(I, q) = I - q
         f(p, q) = 1 + f(p + 1, q + 1)                         letters differ
@@ -291,7 +291,7 @@ def longest_of_two(string: str) -> tuple[int, Schedule]:
 
 @compiled
 def _fill_two(kinds: NDArray[np.uint8], follower_moves: NDArray[np.uint8]) -> int:
-    """f(0, 0); ``follower_moves[q, p]``: the warp behind is served alone."""
+    """Returns f(0, 0); ``follower_moves[q, p]``: only the later warp is served."""
     length = len(kinds)
     now = np.zeros(length + 1, np.int64)  # f(., q)
     after = np.zeros(length + 1, np.int64)  # f(., q + 1)

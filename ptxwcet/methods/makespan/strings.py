@@ -1,6 +1,6 @@
-"""Kernel instruction strings: one letter an instruction, L for load/store units, C for cores.
+"""Defines kernel strings: a letter per instruction, L for load/store units, C for cores.
 
-A string may hold loops (:class:`Loop`); what the methods with a formula need of it is a
+A string may hold loops (:class:`Loop`); the methods with a formula need only its
 :class:`StringShape`, which is composed without unrolling. Source: Berezovskyi, Bletsas, Andersson,
 "Makespan computation for GPU threads running on a single streaming multiprocessor", ECRTS 2012
 ([M]), section 3.
@@ -37,12 +37,12 @@ StringTree = tuple["str | Loop", ...]
 
 @dataclass(frozen=True, slots=True)
 class StringShape:
-    """What formulas need to know of a string; shapes of parts add up to that of the whole.
+    """The properties of a string that formulas need; shapes of parts compose to the whole's.
 
     ``loads`` and ``cores`` count the letters (I_L, I_C). Cut between equal neighbours, a string
-    falls into *alternating segments* (LLCLL: L, LCL, L). ``head`` is the length of the first of
+    consists of *alternating segments* (LLCLL: L, LCL, L). ``head`` is the length of the first of
     them and ``tail`` that of the last, modulo 2; ``inner_odd`` counts those of odd length between
-    the two. ``is_alternating``: there is one segment only, and ``head`` is its length modulo 2.
+    the two. ``is_alternating``: there is only one segment, and ``head`` is its length modulo 2.
     """
 
     loads: int = 0
@@ -56,12 +56,12 @@ class StringShape:
 
     @property
     def length(self) -> int:
-        """Number of instructions, I."""
+        """The number of instructions, I."""
         return self.loads + self.cores
 
     @property
     def odd_segments(self) -> int:
-        """How many alternating segments have odd length."""
+        """The number of alternating segments of odd length."""
         return self.head + (0 if self.is_alternating else self.inner_odd + self.tail)
 
     @property
@@ -81,7 +81,7 @@ _LETTERS = {
 
 
 def join_shapes(left: StringShape, right: StringShape) -> StringShape:
-    """The shape of one string followed by another."""
+    """Returns the shape of one string followed by another."""
     if not left.length or not right.length:
         return left if left.length else right
     loads, cores = left.loads + right.loads, left.cores + right.cores
@@ -103,7 +103,7 @@ def join_shapes(left: StringShape, right: StringShape) -> StringShape:
 
 
 def shape_of(tree: StringTree) -> StringShape:
-    """The shape of a string. Cost: linear in the tree, logarithmic in the loop counts."""
+    """Returns the shape of a string. Cost: linear in the tree, logarithmic in the loop counts."""
     whole = _EMPTY
     for node in tree:
         if isinstance(node, Loop):
@@ -124,7 +124,7 @@ def _repeated(shape: StringShape, count: int) -> StringShape:
 
 
 def parse_string(text: str) -> StringTree:
-    """A string as it is written on the command line. Raises PtxwcetError (PW560)."""
+    """Returns a string as written on the command line. Raises PtxwcetError (PW560)."""
     if not text:
         raise PtxwcetError.of("PW560", "the kernel string is empty", help="give letters: LLCLL")
     for place, letter in enumerate(text, 1):
@@ -138,7 +138,7 @@ def parse_string(text: str) -> StringTree:
 
 
 def repeat_letters(tree: StringTree, loads: int, cores: int) -> StringTree:
-    """Each L written ``loads`` times and each C ``cores`` times ([M] section 3, Fig. 1)."""
+    """Returns the tree with ``loads`` L for each L, ``cores`` C for each C ([M] 3, Fig. 1)."""
     if loads == cores == 1:
         return tree
     table = str.maketrans({LOAD_STORE: LOAD_STORE * loads, CORE: CORE * cores})
@@ -151,7 +151,7 @@ def repeat_letters(tree: StringTree, loads: int, cores: int) -> StringTree:
 
 
 def unrolled(tree: StringTree, most: int) -> str:
-    """The string, letter for letter. Raises PtxwcetError (PW564) beyond ``most`` letters."""
+    """Returns the string in letters. Raises PtxwcetError (PW564) beyond ``most`` letters."""
     length = shape_of(tree).length
     if length > most:
         raise PtxwcetError.of(
@@ -171,7 +171,7 @@ def _letters(tree: StringTree) -> Iterable[str]:
 
 
 def written(tree: StringTree) -> str:
-    """The string as people write it, loops as ``(body)*count``."""
+    """Returns the string as people write it, loops as ``(body)*count``."""
     return " ".join(
         f"({written(node.body)})*{node.count:,}" if isinstance(node, Loop) else node
         for node in tree
@@ -188,17 +188,17 @@ class StringSection:
 
 
 def sections_of(workload: BlockWorkload, letters: Mapping[str, str]) -> tuple[StringSection, ...]:
-    """The strings of all warps between their barriers; ``letters`` maps a unit to L or C.
+    """Returns the strings of all warps between their barriers; ``letters`` maps a unit to L or C.
 
-    All warps are at a barrier before one goes on, so the makespan of the block is the sum of those
-    of its sections.
+    All warps are at a barrier before one continues, so the makespan of the block is the sum of
+    those of its sections.
 
     Raises PtxwcetError: PW501 to PW504 (barriers), PW562 (warps that differ, or several paths),
     PW563 (a unit without a letter). Cost: linear in the program trees.
     """
-    if not all(one.program.is_single_path for one in workload.classes):
+    if not all(c.program.is_single_path for c in workload.classes):
         raise PtxwcetError(_several_paths("a loop or a branch is not decided"))
-    classes = [cut_at_barriers(one.program) for one in workload.classes]
+    classes = [cut_at_barriers(c.program) for c in workload.classes]
     out = []
     for step in align_sections(classes):
         if not isinstance(step, AlignedSection):
@@ -217,7 +217,7 @@ def sections_of(workload: BlockWorkload, letters: Mapping[str, str]) -> tuple[St
 
 
 def string_of(body: Sequence[Node], letters: Mapping[str, str]) -> StringTree:
-    """The string of a body with a single path, loops kept. Raises PtxwcetError (PW562, PW563)."""
+    """Returns the string of a single-path body, with loops. Raises PtxwcetError (PW562, PW563)."""
     out: list[str | Loop] = []
     for node in body:
         match node:

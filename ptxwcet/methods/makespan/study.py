@@ -1,4 +1,4 @@
-"""The front door to makespans: of a kernel string, or of the kernels of a file.
+"""The entry point to makespans: of a kernel string, or of the kernels of a file.
 
 >>> from ptxwcet.methods.makespan.study import MakespanOptions, makespan_of_string
 >>> makespan_of_string("LLCLL", 600, MakespanOptions()).slots
@@ -30,7 +30,7 @@ from ptxwcet.timing.cost import UNKNOWN_OPCODES, is_charged
 
 @dataclass(frozen=True, slots=True)
 class MakespanOptions:
-    """Capacities of the machine (warps a slot), method, and how much effort to make.
+    """The options: capacities of the machine (warps per slot), method, and effort.
 
     ``seconds`` limits the time for one string (None: no limit); ``most_extrapolated`` is x of the
     extrapolation.
@@ -49,7 +49,7 @@ class MakespanOptions:
 class SectionMakespan:
     """One string of a block: as it was given, as it was solved, and the answer.
 
-    ``multiplicity`` is how often the block executes it; ``problem`` has whole capacities.
+    ``multiplicity`` is the number of its executions by the block; ``problem`` has whole capacities.
     """
 
     multiplicity: int
@@ -68,28 +68,28 @@ class Makespan:
 
     @property
     def slots(self) -> int:
-        """Time slots until all warps have ended."""
-        return sum(one.multiplicity * one.answer.slots for one in self.sections)
+        """The number of time slots until all warps have ended."""
+        return sum(s.multiplicity * s.answer.slots for s in self.sections)
 
     @property
     def lower(self) -> int:
-        """Time slots that some schedule takes at least."""
-        return sum(one.multiplicity * one.answer.lower for one in self.sections)
+        """The number of time slots that some schedule takes at least."""
+        return sum(s.multiplicity * s.answer.lower for s in self.sections)
 
     @property
     def guarantee(self) -> Guarantee:
         """The weakest guarantee of the sections."""
-        return Guarantee.weakest(one.answer.claim.guarantee for one in self.sections)
+        return Guarantee.weakest(s.answer.claim.guarantee for s in self.sections)
 
     @property
     def is_exact(self) -> bool:
         """Whether the value is the longest makespan."""
-        return all(one.answer.is_exact for one in self.sections)
+        return all(s.answer.is_exact for s in self.sections)
 
 
 @dataclass(frozen=True, slots=True)
 class KernelMakespan:
-    """A kernel's makespan: that of the kind of block with the largest."""
+    """The makespan of a kernel: that of the kind of block with the largest."""
 
     prepared: PreparedKernel
     piece: PreparedPiece
@@ -101,7 +101,7 @@ MakespansAnswer = Answer[KernelMakespan]
 
 
 def makespan_of_string(text: str, warps: int, options: MakespanOptions) -> Makespan:
-    """The makespan of ``warps`` warps that execute a string of L and C.
+    """Returns the makespan of ``warps`` warps that execute a string of L and C.
 
     Raises PtxwcetError: PW560 (string), PW561 (numbers), PW564 (size), PW565 (method), PW566
     (time). Cost: the method's.
@@ -111,7 +111,7 @@ def makespan_of_string(text: str, warps: int, options: MakespanOptions) -> Makes
 
 
 def makespans_of_file(request: Request, options: MakespanOptions) -> MakespansAnswer:
-    """The makespan of a block of each requested kernel, on its single path.
+    """Returns the makespan of a block of each requested kernel, on its single path.
 
     Raises PtxwcetError for input that concerns no single kernel. Cost: the method's; loops are not
     unrolled by the methods that need no letters.
@@ -143,7 +143,7 @@ def check_options(options: MakespanOptions) -> None:
 def _worst(
     prepared: PreparedKernel, letters: Mapping[str, str], options: MakespanOptions
 ) -> KernelMakespan:
-    """The piece with the largest makespan. Raises PtxwcetError (PW562)."""
+    """Returns the piece with the largest makespan. Raises PtxwcetError (PW562)."""
     _require_nominal(prepared)
     pieces = [
         KernelMakespan(
@@ -157,7 +157,7 @@ def _worst(
 
 
 def _require_nominal(prepared: PreparedKernel) -> None:
-    """Raises PtxwcetError (PW562) for instructions that are charged above the machine's timings."""
+    """Raises PtxwcetError (PW562) for instructions charged above the machine's timings."""
     if all(piece.is_nominal for piece in prepared.pieces):
         return
     machine, span = prepared.machine, None
@@ -168,8 +168,8 @@ def _require_nominal(prepared: PreparedKernel) -> None:
         message = f"the timings of machine {machine.name} are charged above what is measured"
         remedy = 'take a machine file without timings = "upper"'
     else:
-        charged = [one for one in _executed(prepared) if is_charged(one, machine)]
-        names = ", ".join(dict.fromkeys(one.mnemonic for one in charged)) or "accesses to memory"
+        charged = [i for i in _executed(prepared) if is_charged(i, machine)]
+        names = ", ".join(dict.fromkeys(i.mnemonic for i in charged)) or "accesses to memory"
         message = f"machine {machine.name} charges {names} above what is measured"
         remedy = "take a machine file whose rows for them are without upper = true"
         span = charged[0].span if charged else None
@@ -178,7 +178,7 @@ def _require_nominal(prepared: PreparedKernel) -> None:
 
 
 def _executed(prepared: PreparedKernel) -> Iterator[Instruction]:
-    """The instructions that some warp executes, in the order of the kernel."""
+    """Yields the instructions that some warp executes, in the order of the kernel."""
     paths = (warp.nodes for piece in prepared.pieces for warp in piece.paths.warps)
     for block in sorted({block for nodes in paths for block in visited_blocks(nodes)}):
         part = prepared.cfg.blocks[block]

@@ -1,7 +1,7 @@
-"""Dependence of times: autocorrelation, Ljung-Box, AR order, R/S; extremal index, extremogram.
+"""Measures dependence: autocorrelation, Ljung-Box, AR order, R/S; extremal index, extremogram.
 
 The extremal index theta is the reciprocal of the mean size of clusters of exceedances; 1 means that
-extremes come alone ([E] Equation 7).
+extremes are isolated ([E] Equation 7).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from ptxwcet.support.records import dataclass
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SerialDependence:
-    """For lags 1, 2, ...: autocorrelations, and Ljung-Box statistics and p-values up to each lag.
+    """The autocorrelations for lags 1, 2, ...; Ljung-Box statistics and p-values up to each lag.
 
-    ``limit``: what the autocorrelations of independent times stay within, with the tests'
-    confidence, each for itself. ``order_aic`` and ``order_bic``: order of an AR model.
+    ``limit``: the range of the autocorrelations of independent times, with the tests' confidence,
+    for each lag. ``order_aic`` and ``order_bic``: order of an AR model.
     """
 
     autocorrelation: Floats
@@ -30,7 +30,7 @@ class SerialDependence:
 
 
 def serial_dependence(times: Floats, lags: int, level: float) -> SerialDependence:
-    """Autocorrelations of a series. Cost: a Fourier transform of it."""
+    """Computes the autocorrelations of a series. Cost: a Fourier transform of it."""
     from scipy.stats import norm
     from statsmodels.tsa.stattools import acf, q_stat
 
@@ -49,11 +49,10 @@ def serial_dependence(times: Floats, lags: int, level: float) -> SerialDependenc
 
 
 def autoregressive_orders(times: Floats) -> tuple[int, int]:
-    """The orders with the least AIC and the least BIC, by the Yule-Walker equations.
+    """Returns the orders with the least AIC and the least BIC, by the Yule-Walker equations.
 
-    Orders up to ``10 log10(n)`` are tried, as R's ``ar`` does, from which [E] Table 1 has its
-    figures. AIC takes a higher order than the true one now and then, also for independent times;
-    BIC seldom does.
+    Orders up to ``10 log10(n)`` are tried, as by R's ``ar``, the source of [E] Table 1. AIC
+    sometimes takes a higher order than the true one, also for independent times; BIC seldom does.
     """
     from statsmodels.tsa.stattools import acovf, levinson_durbin
 
@@ -68,11 +67,11 @@ def autoregressive_orders(times: Floats) -> tuple[int, int]:
 
 
 def rescaled_range(times: Floats) -> tuple[float, int]:
-    """Lo's modified R/S statistic ``Q / sqrt(n)`` and its number of lags (Lo 1991).
+    """Computes Lo's modified R/S statistic ``Q / sqrt(n)`` and its number of lags (Lo 1991).
 
-    The range of the partial sums of deviations from the mean, by their long-run standard deviation
-    (Newey-West, Andrews' choice of lags for an AR(1) process). Short-range dependence leaves its
-    distribution as it is, long-range dependence makes it larger.
+    It is the range of the partial sums of deviations from the mean, divided by their long-run
+    standard deviation (Newey-West, Andrews' choice of lags for an AR(1) process). Short-range
+    dependence does not change its distribution, long-range dependence makes it larger.
     """
     n = len(times)
     deviations = times - times.mean()
@@ -90,7 +89,7 @@ def rescaled_range(times: Floats) -> tuple[float, int]:
 
 
 def rescaled_range_survival(statistic: float) -> float:
-    """P(V > v) for the range V of a Brownian bridge, the limit of :func:`rescaled_range`.
+    """Returns P(V > v) for the range V of a Brownian bridge, the limit of :func:`rescaled_range`.
 
     ``2 sum over k of (4 k^2 v^2 - 1) exp(-2 k^2 v^2)`` (Kuiper 1960, Lo 1991 Equation 3.9).
     """
@@ -102,7 +101,7 @@ def rescaled_range_survival(statistic: float) -> float:
 
 
 def bridge_square_survival(statistic: float) -> float:
-    """P(W > w) for the integral W of a squared Brownian bridge: the limit of KPSS about a level.
+    """Returns P(W > w) for the integral W of a squared Brownian bridge: KPSS's limit about a level.
 
     Anderson and Darling 1952, Equation 4.35; twenty terms of the series. Below 0.01 it is 1.
     """
@@ -118,14 +117,14 @@ def bridge_square_survival(statistic: float) -> float:
 
 
 def independent_gap(times: Floats, level: float) -> int:
-    """How many runs apart times are uncorrelated: the first lag whose autocorrelation is small."""
+    """Returns the distance at which times are uncorrelated: the first lag below the limit."""
     from statsmodels.tsa.stattools import acf
 
     n = len(times)
     most = max(1, n // 100)
     limit = 2 / np.sqrt(n)
-    found = np.abs(np.asarray(acf(times, nlags=most, fft=True), np.float64)[1:])
-    small = np.flatnonzero(found < limit)
+    correlations = np.abs(np.asarray(acf(times, nlags=most, fft=True), np.float64)[1:])
+    small = np.flatnonzero(correlations < limit)
     return int(small[0]) + 1 if len(small) else most
 
 
@@ -154,7 +153,7 @@ class ExtremalIndex:
 
 
 def extremal_threshold(times: Floats) -> float:
-    """The threshold for tests of extremes: exceeded by two square roots of the number of runs.
+    """Returns the threshold of tests of extremes: exceeded by two square roots of the runs' number.
 
     At least 50 exceedances, at most a tenth of all.
     """
@@ -164,7 +163,7 @@ def extremal_threshold(times: Floats) -> float:
 
 
 def extremal_index(times: Floats, random: np.random.Generator) -> ExtremalIndex:
-    """The extremal index of a series. Cost: a few passes, and 999 samples of the exceedances."""
+    """Computes the extremal index. Cost: a few passes, and 999 samples of the exceedances."""
     n = len(times)
     threshold = extremal_threshold(times)
     places = np.flatnonzero(times > threshold)
@@ -189,7 +188,7 @@ def extremal_index(times: Floats, random: np.random.Generator) -> ExtremalIndex:
 
 
 def by_blocks(places: npt.NDArray[np.intp], n: int, length: int) -> float:
-    """``log(1 - K / k) / (length * log(1 - N / n))``: K of k blocks hold the N exceedances.
+    """Returns ``log(1 - K / k) / (length * log(1 - N / n))``: K of k blocks hold N exceedances.
 
     Smith and Weissman 1994; an incomplete last block is left out. NaN if every block holds one.
     """
@@ -203,12 +202,12 @@ def by_blocks(places: npt.NDArray[np.intp], n: int, length: int) -> float:
 
 
 def by_runs(gaps: npt.NDArray[np.intp], length: int) -> float:
-    """The share of exceedances that none of the next ``length`` observations follows."""
+    """Returns the share of exceedances without another in the next ``length`` observations."""
     return float((1 + (gaps > length).sum()) / (1 + len(gaps)))
 
 
 def by_intervals(gaps: npt.NDArray[np.intp]) -> Floats:
-    """Ferro and Segers 2003, Equation 22, of each row of gaps between exceedances."""
+    """Computes Ferro and Segers 2003, Equation 22, of each row of gaps between exceedances."""
     gaps = gaps.astype(np.float64)
     count = gaps.shape[1]
     short = gaps.max(axis=1) <= 2
@@ -216,12 +215,12 @@ def by_intervals(gaps: npt.NDArray[np.intp]) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         plain = 2 * gaps.sum(axis=1) ** 2 / (count * (gaps**2).sum(axis=1))
         moved = 2 * less.sum(axis=1) ** 2 / (count * (less * (gaps - 2)).sum(axis=1))
-    found: Floats = np.minimum(1.0, np.where(short, plain, moved))
-    return found
+    estimates: Floats = np.minimum(1.0, np.where(short, plain, moved))
+    return estimates
 
 
 def by_sliding_blocks(times: Floats, length: int) -> float:
-    """Northrop 2015, from maxima of sliding blocks, less its bias (Berghaus and Buecher 2018)."""
+    """Computes Northrop 2015, from sliding blocks, less its bias (Berghaus and Buecher 2018)."""
     from scipy.ndimage import maximum_filter1d
 
     n = len(times)
@@ -233,10 +232,10 @@ def by_sliding_blocks(times: Floats, length: int) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Extremogram:
-    """Probability of an exceedance ``lag`` runs after another, for lags from 1 on ([E] Fig. 5).
+    """The probability of an exceedance ``lag`` runs after another, from lag 1 ([E] Fig. 5).
 
-    ``expected`` is that of independent times, ``limit`` what they stay below at each lag with the
-    tests' confidence. ``p``: of at least so many pairs at all lags together.
+    ``expected`` is the value for independent times, ``limit`` their upper limit at each lag with
+    the tests' confidence. ``p``: the probability of at least this many pairs at all lags together.
     """
 
     values: Floats
@@ -249,7 +248,7 @@ class Extremogram:
 def extremogram(
     times: Floats, threshold: float, lags: int, level: float, random: np.random.Generator
 ) -> Extremogram:
-    """The extremogram of exceedances of ``threshold`` (Davis and Mikosch 2009).
+    """Computes the extremogram of exceedances of ``threshold`` (Davis and Mikosch 2009).
 
     ``limit`` is by the Poisson law, ``p`` by 999 random orders of the times. Cost: linear in times
     and lags.
@@ -274,7 +273,7 @@ def extremogram(
 def _share_with_as_many(
     n: int, count: int, lags: int, pairs: int, random: np.random.Generator
 ) -> float:
-    """The share of random orders in which at least so many pairs are at most ``lags`` apart."""
+    """Returns the share of random orders with at least this many pairs within ``lags``."""
     reached = 0
     own = np.arange(1, count + 1)
     for _ in range(_SIMULATIONS):
@@ -285,9 +284,9 @@ def _share_with_as_many(
 
 
 def cluster_maxima(times: Floats, threshold: float, index: float) -> Floats:
-    """The largest time of each cluster of exceedances (Ferro and Segers 2003, section 4).
+    """Returns the largest time of each cluster of exceedances (Ferro and Segers 2003, section 4).
 
-    The ``theta N`` largest gaps between the N exceedances part the clusters.
+    The ``theta N`` largest gaps between the N exceedances separate the clusters.
     """
     places = np.flatnonzero(times > threshold)
     gaps = np.diff(places)

@@ -1,4 +1,4 @@
-"""The four laws of extremes, by one reduced variate.
+"""Defines the four laws of extremes, by one reduced variate.
 
 For location ``m``, scale ``s`` and shape ``xi`` the reduced variate of ``x`` is
 ``r = log(1 + xi (x - m) / s) / xi``, and ``(x - m) / s`` where ``xi = 0``. Maxima of blocks follow
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from ptxwcet.support.records import dataclass
 
 Floats: TypeAlias = npt.NDArray[np.float64]
-"""Real numbers; the shape is said where it matters."""
+"""Real numbers; the shape is stated where it matters."""
 
 _NO_SHAPE = 1e-12
 
@@ -59,18 +59,18 @@ class Law:
         return self.location - self.scale / self.shape
 
     def cdf(self, values: Floats) -> Floats:
-        """P(X <= x), elementwise."""
+        """Returns P(X <= x), elementwise."""
         return cdf_of(self.family, self.reduced(values))
 
     def survival(self, values: Floats) -> Floats:
-        """P(X > x), elementwise, accurate where it is small."""
+        """Returns P(X > x), elementwise, accurate where it is small."""
         reduced = self.reduced(values)
         with np.errstate(over="ignore"):
             gone = np.exp(-reduced)
         return -np.expm1(-gone) if self.family.is_of_maxima else np.minimum(gone, 1.0)
 
     def quantile(self, survival: Floats | float) -> Floats:
-        """The values that are exceeded with the given probabilities, accurate for small ones."""
+        """Returns the values exceeded with the given probabilities, accurate for small ones."""
         survival = np.asarray(survival, np.float64)
         with np.errstate(divide="ignore"):
             log_rate = (
@@ -79,12 +79,12 @@ class Law:
         return self.location + self.scale * stretched(-log_rate, self.shape)
 
     def reduced(self, values: Floats) -> Floats:
-        """The reduced variate; infinite outside of the support."""
+        """Returns the reduced variate; infinite outside of the support."""
         return reduced_variate((np.asarray(values) - self.location) / self.scale, self.shape)
 
 
 def reduced_variate(standard: Floats, shape: Floats | float) -> Floats:
-    """``log(1 + shape * standard) / shape``; plus or minus infinity outside of the support.
+    """Returns ``log(1 + shape * standard) / shape``; +-infinity outside of the support.
 
     Arguments broadcast. Accurate at and around shape 0.
     """
@@ -98,7 +98,7 @@ def reduced_variate(standard: Floats, shape: Floats | float) -> Floats:
 
 
 def stretched(reduced: Floats, shape: Floats | float) -> Floats:
-    """``(exp(shape * reduced) - 1) / shape``: the inverse of :func:`reduced_variate`."""
+    """Returns ``(exp(shape * reduced) - 1) / shape``: the inverse of :func:`reduced_variate`."""
     shape = np.asarray(shape, np.float64)
     small = np.abs(shape) < _NO_SHAPE
     safe = np.where(small, 1.0, shape)
@@ -108,7 +108,7 @@ def stretched(reduced: Floats, shape: Floats | float) -> Floats:
 
 
 def cdf_of(family: Family, reduced: Floats) -> Floats:
-    """The distribution function at reduced variates."""
+    """Returns the distribution function at reduced variates."""
     with np.errstate(over="ignore"):
         gone = np.exp(-reduced)
     return np.exp(-gone) if family.is_of_maxima else np.maximum(-np.expm1(-reduced), 0.0)
@@ -121,7 +121,7 @@ def log_density(
     scale: Floats | float,
     shape: Floats | float,
 ) -> Floats:
-    """The logarithm of the density; minus infinity outside of the support. Arguments broadcast."""
+    """Returns the log density; minus infinity outside of the support. Arguments broadcast."""
     scale = np.asarray(scale, np.float64)
     standard = (values - location) / scale
     reduced = reduced_variate(standard, shape)
@@ -137,7 +137,7 @@ def log_density(
 
 
 def sample(law: Law, shape: tuple[int, ...], random: np.random.Generator) -> Floats:
-    """Independent values of a law, by inversion."""
+    """Returns independent values of a law, by inversion."""
     exponential = random.standard_exponential(shape)
     reduced = -np.log(exponential) if law.family.is_of_maxima else exponential
     return law.location + law.scale * stretched(reduced, law.shape)

@@ -1,7 +1,7 @@
-"""Laws fitted to extremes: maximum likelihood and probability-weighted moments (L-moments).
+"""Fits laws to extremes: maximum likelihood and probability-weighted moments (L-moments).
 
-Samples come as rows of a matrix, so that the hundreds of fits of a bootstrap are one call. For
-excesses the location is the threshold: values are then excesses, and the location is 0.
+Samples are rows of a matrix, so that the hundreds of fits of a bootstrap are one call. For excesses
+the location is the threshold: values are then excesses, and the location is 0.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ptxwcet.methods.pwcet.distributions import Family, Floats, Law, log_density, reduced_variate
 
 SHAPE_RANGE = (-0.95, 3.0)
-"""Shapes that a fit may have: at -1 and below no maximum of the likelihood exists."""
+"""The range of shapes of a fit: at -1 and below no maximum of the likelihood exists."""
 
 Rows: TypeAlias = npt.NDArray[np.intp]
 """Indices of rows."""
@@ -27,14 +27,14 @@ _TOLERANCE = 1e-9
 
 
 class Estimator(Enum):
-    """How parameters are estimated."""
+    """The method of parameter estimation."""
 
     MLE = "mle"
     PWM = "pwm"
 
 
 def fit_rows(family: Family, samples: Floats, estimator: Estimator) -> Floats:
-    """Parameters (location, scale, shape) of each sample, a row of ``samples``; shape (samples, 3).
+    """Returns (location, scale, shape) of each sample, a row of ``samples``; shape (samples, 3).
 
     A sample without an estimate (all its values are the same) gets NaN. Cost: linear in the values,
     some ten passes for likelihoods.
@@ -48,7 +48,7 @@ def fit_rows(family: Family, samples: Floats, estimator: Estimator) -> Floats:
 
 
 def fit_law(family: Family, values: Floats, estimator: Estimator, threshold: float = 0.0) -> Law:
-    """The law of one sample; of the excesses ``values - threshold`` for laws of excesses.
+    """Returns the law of one sample; of the excesses ``values - threshold`` for laws of excesses.
 
     ``values`` must have two different members.
     """
@@ -58,12 +58,12 @@ def fit_law(family: Family, values: Floats, estimator: Estimator, threshold: flo
 
 
 def log_likelihood(law: Law, values: Floats) -> float:
-    """The logarithm of the likelihood of independent values."""
+    """Returns the logarithm of the likelihood of independent values."""
     return float(np.sum(log_density(law.family, values, law.location, law.scale, law.shape)))
 
 
 def free_parameters(family: Family) -> list[int]:
-    """Indices of the parameters (location, scale, shape) that are estimated."""
+    """Returns the indices of the estimated parameters (location, scale, shape)."""
     return {
         Family.GEV: [0, 1, 2],
         Family.GUMBEL: [0, 1],
@@ -73,7 +73,7 @@ def free_parameters(family: Family) -> list[int]:
 
 
 def l_moments(samples: Floats) -> tuple[Floats, Floats, Floats]:
-    """The first two L-moments and the L-skewness of each row, unbiased (Hosking 1990)."""
+    """Returns the first two L-moments and the L-skewness of each row, unbiased (Hosking 1990)."""
     ordered = np.sort(samples, axis=1)
     n = ordered.shape[1]
     rank = np.arange(n, dtype=np.float64)
@@ -87,7 +87,7 @@ def l_moments(samples: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def _by_moments(family: Family, samples: Floats) -> Floats:
-    """By L-moments: Hosking, Wallis and Wood 1985 (GEV), Hosking and Wallis 1987 (GPD)."""
+    """Fits by L-moments: Hosking, Wallis and Wood 1985 (GEV), Hosking and Wallis 1987 (GPD)."""
     from scipy.special import gamma
 
     mean, second, skewness = l_moments(samples)
@@ -113,7 +113,7 @@ def _by_moments(family: Family, samples: Floats) -> Floats:
 
 
 def _gpd_by_likelihood(samples: Floats) -> Floats:
-    """Grimshaw 1993: with ``tau = shape / scale`` the best shape is ``mean(log(1 + tau y))``.
+    """Fits by Grimshaw 1993: for ``tau = shape / scale`` the best shape is ``mean(log1p(tau y))``.
 
     The profile of the likelihood in tau is maximised over a grid in the transformed variable, then
     by golden sections around its best point.
@@ -145,10 +145,11 @@ def _gpd_by_likelihood(samples: Floats) -> Floats:
 
 
 def _kept_in_range(y: Floats, shape: Floats, scale: Floats) -> tuple[Floats, Floats]:
-    """Where the best shape is too low, the end of the range and the best scale with it."""
+    """Returns, where the best shape is too low, the end of the range and its best scale."""
     low = SHAPE_RANGE[0]
     out = ~(shape > low)
-    # for a shape below 0 the likelihood falls with the scale beyond the largest value's need
+    # For a shape below 0 the likelihood decreases with the scale beyond the need of the largest
+    # value.
     least = -low * y.max(axis=1)
     return np.where(out, low, shape), np.where(out, np.maximum(least, (1 + low)), scale)
 
@@ -164,14 +165,14 @@ def _gpd_profile(y: Floats, tau: Floats | float) -> Floats:
 
 
 def _climb(family: Family, samples: Floats, start: Floats) -> Floats:
-    """Maximum likelihood of laws of maxima, on standardised rows."""
+    """Fits laws of maxima by maximum likelihood, on standardised rows."""
     middle, spread = start[:, :1], start[:, 1:2]
     usable = np.isfinite(start).all(axis=1) & (start[:, 1] > 0)
     x = np.where(usable[:, None], (samples - middle) / np.where(spread > 0, spread, 1.0), 0.0)
     free = free_parameters(family)
     now = np.tile([0.0, 1.0, 0.0], (len(samples), 1))
     if family is Family.GEV:
-        # a shape of moments may leave values outside of the support: begin with Gumbel there
+        # A shape of moments may leave values outside of the support: begin with Gumbel there.
         now[:, 2] = np.clip(np.where(usable, start[:, 2], 0.0), -0.4, 0.6)
         now[~np.isfinite(total_rows(family, x, now)), 2] = 0.0
 
@@ -197,11 +198,11 @@ def climb(
     total: Callable[[Rows, Floats], Floats],
     scores: Callable[[Rows, Floats], Floats],
 ) -> tuple[Floats, Floats]:
-    """Climbs to a maximum of the likelihood from each row of ``start``; parameters and values.
+    """Climbs to a maximum of the likelihood from each row of ``start``; returns laws and values.
 
     ``total(rows, parameters)`` gives log likelihoods of the rows with those indices, ``scores`` the
     derivatives value by value (rows, values, parameters). Berndt, Hall, Hall and Hausman's method
-    with halved steps: every step goes uphill, and near the maximum of a law that holds they are
+    with halved steps: every step is uphill, and near the maximum of a law that holds they are
     Newton's. A start of likelihood zero stays where it is. Cost: some ten scores.
     """
     best = start.copy()
@@ -229,7 +230,7 @@ def _uphill(
     value: Floats,
     total: Callable[[Rows, Floats], Floats],
 ) -> Floats:
-    """Takes the first of the halved steps that gains, in place; what was gained."""
+    """Takes the first of the halved steps with a gain, in place; returns the gain."""
     before = value[active].copy()
     waiting = np.arange(len(active))
     for halving in range(12):
@@ -246,7 +247,7 @@ def _uphill(
 
 
 def total_rows(family: Family, x: Floats, now: Floats) -> Floats:
-    """Log likelihood of each row; minus infinity outside of the support or of the shapes."""
+    """Returns log likelihoods of rows; minus infinity outside of the support or shapes."""
     location, scale, shape = (now[:, k : k + 1] for k in range(3))
     allowed = (scale[:, 0] > 0) & (shape[:, 0] > SHAPE_RANGE[0]) & (shape[:, 0] < SHAPE_RANGE[1])
     total = log_density(family, x, location, np.where(scale > 0, scale, 1.0), shape).sum(axis=1)
@@ -254,7 +255,7 @@ def total_rows(family: Family, x: Floats, now: Floats) -> Floats:
 
 
 def score_rows(family: Family, x: Floats, now: Floats) -> Floats:
-    """Derivatives of the log density of each value by location, scale and shape.
+    """Returns derivatives of each value's log density by location, scale and shape.
 
     With z the standardised value, a = 1 + shape z, r the reduced variate and w = 1 for excesses,
     1 - exp(-r) for maxima (so that d log f / d r = -shape - w): all three follow by the chain rule.
@@ -276,9 +277,9 @@ def score_rows(family: Family, x: Floats, now: Floats) -> Floats:
 
 
 def parameter_errors(law: Law, values: Floats) -> tuple[float, float, float]:
-    """Standard errors of scale and shape and their covariance, by the observed information.
+    """Returns standard errors of scale and shape and their covariance, by observed information.
 
-    0 for a shape that is fixed. The information is the slope of the scores, by central differences.
+    The error of a fixed shape is 0. Information is the slope of the scores, by central differences.
     """
     start = np.asarray([law.location, law.scale, law.shape])
     if not law.family.is_of_maxima:

@@ -1,4 +1,4 @@
-"""From times to extremes: block maxima and peaks over a threshold, of a stated or a chosen size."""
+"""Extracts extremes from times: block maxima and peaks over a threshold, of any size."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ptxwcet.methods.pwcet.tail import Extremes, Fit
 from ptxwcet.support.records import dataclass
 
 LEAST_EXTREMES = 40
-"""Maxima or excesses below which no law is fitted."""
+"""The fewest maxima or excesses to which a law is fitted."""
 
 LEAST_BLOCK = 25
 """The block size of [E] 5.2, and the smallest that is tried."""
@@ -41,7 +41,7 @@ _MOST_EXACT = 2.0**53
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeanExcess:
-    """Mean of the excesses above thresholds, and its standard error: a line where a GPD holds."""
+    """The mean excess above thresholds, and its standard error: a line where a GPD holds."""
 
     thresholds: Floats
     means: Floats
@@ -49,9 +49,9 @@ class MeanExcess:
 
 
 def resolution_of(times: Floats) -> float:
-    """The grid on which the times lie: the largest step of which all are multiples, from the least.
+    """Returns the grid of the times: the largest step of which all distances are multiples.
 
-    0 if there is none of at least a millionth. Cycle counts give 1 or more. Cost: linear.
+    It is 0 if no step of at least a millionth exists. Cycle counts give 1 or more. Cost: linear.
     """
     distances = times - times.min()
     for digits in range(7):
@@ -66,9 +66,9 @@ def resolution_of(times: Floats) -> float:
 
 
 def spread_ties(times: Floats, resolution: float, random: np.random.Generator) -> Floats:
-    """The times moved down at random within their grid cell, so that none are equal.
+    """Returns the times moved down at random within their grid cell, so that none are equal.
 
-    A count of x cycles is taken for a time in ``(x - resolution, x]``; the laws are continuous, and
+    A count of x cycles represents a time in ``(x - resolution, x]``; the laws are continuous, and
     equal values would mislead their fits and tests. Levels are rounded up to the grid again.
     """
     if resolution == 0:
@@ -77,7 +77,7 @@ def spread_ties(times: Floats, resolution: float, random: np.random.Generator) -
 
 
 def block_maxima(times: Floats, size: int) -> Floats:
-    """The maximum of each block of ``size`` consecutive times; an incomplete last one is left out.
+    """Returns maxima of blocks of ``size`` consecutive times, without an incomplete last block.
 
     Raises ValueError for a size below 1.
     """
@@ -88,12 +88,12 @@ def block_maxima(times: Floats, size: int) -> Floats:
 
 
 def maxima_of(times: Floats, size: int, index: float) -> Extremes:
-    """Block maxima as extremes; ``index`` is the extremal index of the times."""
+    """Returns block maxima as extremes; ``index`` is the extremal index of the times."""
     return Extremes(block_maxima(times, size), block_size=size, runs_per_maximum=size * index)
 
 
 def peaks_of(times: Floats, threshold: float, index: float) -> Extremes:
-    """Times above a threshold as extremes; of each cluster the largest if ``index`` is below 1."""
+    """Returns times above a threshold as extremes; with ``index`` below 1 one per cluster."""
     above = times > threshold
     rate = float(above.mean())
     values = times[above] if index >= 1 else cluster_maxima(times, threshold, index)
@@ -101,20 +101,20 @@ def peaks_of(times: Floats, threshold: float, index: float) -> Extremes:
 
 
 def block_sizes(count: int) -> tuple[int, ...]:
-    """Sizes to try for so many times, from 10 on: those that leave 20 to 10,000 maxima, and 25."""
+    """Returns sizes from 10 on to try: those that leave 20 to 10,000 maxima, and 25."""
     fit = [size for size in _SIZES if 20 <= count // size <= _MOST_EXTREMES]
     return tuple(sorted({*fit, LEAST_BLOCK})) if count // LEAST_BLOCK <= _MOST_EXTREMES else (*fit,)
 
 
 def thresholds(times: Floats) -> tuple[float, ...]:
-    """Thresholds to try, ascending: exceeded by 20 % to 0.1 % of the times, by 30 to 10,000."""
+    """Returns ascending thresholds, exceeded by 20 % to 0.1 % of the times, by 30 to 10,000."""
     counts = [round(rate * len(times)) for rate in _RATES]
     counts = [c for c in counts if 30 <= c <= _MOST_EXTREMES]
     if len(times) // 10 > _MOST_EXTREMES:
         counts.insert(0, _MOST_EXTREMES)
     ordered = np.sort(times)
     candidates = sorted({float(ordered[-count - 1]) for count in counts})
-    # equal times at the top leave thresholds with nothing, or nothing that varies, above
+    # Equal times at the top leave thresholds without values, or without variation, above them.
     above = [
         ordered[np.searchsorted(ordered, candidate, side="right") :] for candidate in candidates
     ]
@@ -126,7 +126,7 @@ def thresholds(times: Floats) -> tuple[float, ...]:
 
 
 def is_eligible(extremes: Extremes) -> bool:
-    """Whether extremes that were not asked for may be chosen: enough, and not from too far down."""
+    """Returns whether unrequested extremes may be chosen: enough, and not from too far down."""
     size = extremes.block_size
     coarse = size < LEAST_BLOCK if size else extremes.rate > _MOST_RATE
     enough = len(extremes.values) >= LEAST_EXTREMES + (0 if size == LEAST_BLOCK else 10)
@@ -134,18 +134,18 @@ def is_eligible(extremes: Extremes) -> bool:
 
 
 def choose(candidates: tuple[Fit, ...], level: float) -> Fit:
-    """The first candidate with a p above ``level``: it uses the most data that still fit.
+    """Returns the first candidate with a p above ``level``: it uses the most data that still fit.
 
-    Of the eligible ones; the one that fits best if none does. Candidates come with the most
-    extremes first.
+    Only eligible ones are considered; the best one if none fits. Candidates are ordered by
+    decreasing number of extremes.
     """
-    eligible = [row for row in candidates if row.is_eligible] or list(candidates)
-    best = max(eligible, key=lambda row: row.goodness.p_anderson_darling)
-    return next((row for row in eligible if row.goodness.p_anderson_darling > level), best)
+    eligible = [fit for fit in candidates if fit.is_eligible] or list(candidates)
+    best = max(eligible, key=lambda fit: fit.goodness.p_anderson_darling)
+    return next((fit for fit in eligible if fit.goodness.p_anderson_darling > level), best)
 
 
 def mean_excess(times: Floats, points: int = 60) -> MeanExcess:
-    """The mean excess above thresholds from the median up to the tenth largest time.
+    """Returns the mean excess above thresholds from the median up to the tenth largest time.
 
     Cost: a sort, and linear in the points.
     """

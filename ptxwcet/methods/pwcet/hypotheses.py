@@ -1,6 +1,6 @@
-"""The hypotheses of extreme value theory about measurements, tested ([E] section 4.1, Table 1).
+"""Tests the hypotheses of extreme value theory on measurements ([E] section 4.1, Table 1).
 
-scipy's and statsmodels' tests are used where they exist; the R/S test is our own.
+scipy's and statsmodels' tests are used where they exist; the R/S test is implemented here.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Verdict(Enum):
 
 
 class Gate(Enum):
-    """What extreme value theory needs of the measurements, and what its failure does.
+    """The requirements of extreme value theory on measurements, and the effect of their failure.
 
     ``IDENTICAL``, ``LONG_RANGE`` and ``FIT`` refuse the claim; ``INDEPENDENT`` and ``EXTREMES``
     weaken it to an estimate ([E] Theorems 2 and 3: dependence is allowed, with theta).
@@ -55,7 +55,7 @@ class Gate(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TestOutcome:
-    """One test; ``p`` None: it gives a figure only, or cannot be made on these data.
+    """One test; ``p`` None: it gives only a figure, or cannot be made on these data.
 
     ``meaning`` is one line for people.
     """
@@ -77,10 +77,10 @@ class TestOutcome:
 
 
 class GateState(Enum):
-    """A gate's tests taken together."""
+    """The combined result of a gate's tests."""
 
     PASSED = "passed"
-    DOUBTFUL = "doubtful"  # a test rejects, but not when it is counted how many were made
+    DOUBTFUL = "doubtful"  # a test rejects, but not after correction for the number of tests
     FAILED = "failed"
 
 
@@ -94,18 +94,18 @@ class GateOutcome:
 
 
 def judge_gates(outcomes: Sequence[TestOutcome], level: float) -> tuple[GateOutcome, ...]:
-    """Takes the tests of each gate together.
+    """Combines the tests of each gate.
 
     A gate is doubtful if a test of it rejects at ``level``, and failed if it rejects at the level
     divided by the number of tests (Bonferroni): of all that can refuse together, so that good
-    measurements are refused in at most that share of studies, and of each weakening gate for
-    itself. A gate without a test that could be made is doubtful.
+    measurements are refused in at most that share of studies, and of each weakening gate
+    separately. A gate without a possible test is doubtful.
     """
-    made = [row for row in outcomes if row.gate is not None and row.p is not None]
-    refusing = sum(row.gate is not None and row.gate.refuses for row in made)
+    made = [test for test in outcomes if test.gate is not None and test.p is not None]
+    refusing = sum(test.gate is not None and test.gate.refuses for test in made)
     judged = []
     for gate in Gate:
-        own = [row for row in made if row.gate is gate]
+        own = [test for test in made if test.gate is gate]
         judged.append(_judge(gate, own, level, refusing if gate.refuses else len(own)))
     return tuple(judged)
 
@@ -113,18 +113,18 @@ def judge_gates(outcomes: Sequence[TestOutcome], level: float) -> tuple[GateOutc
 def _judge(gate: Gate, made: list[TestOutcome], level: float, tests: int) -> GateOutcome:
     if not made:
         return GateOutcome(gate, GateState.DOUBTFUL, "no test of it can be made on these data")
-    worst = min(made, key=lambda row: row.p or 0.0)
+    worst = min(made, key=lambda test: test.p or 0.0)
     assert worst.p is not None
-    said = f"{worst.name}: p = {worst.p:.3g}"
+    figure = f"{worst.name}: p = {worst.p:.3g}"
     if worst.p <= level / tests:
-        return GateOutcome(gate, GateState.FAILED, said)
+        return GateOutcome(gate, GateState.FAILED, figure)
     if worst.p <= level:
-        return GateOutcome(gate, GateState.DOUBTFUL, f"{said}, above {level:g} / {tests} tests")
-    return GateOutcome(gate, GateState.PASSED, said)
+        return GateOutcome(gate, GateState.DOUBTFUL, f"{figure}, above {level:g} / {tests} tests")
+    return GateOutcome(gate, GateState.PASSED, figure)
 
 
 MOST_BDS = 1000
-"""Times that the BDS test looks at, from the first on: its cost grows with their square."""
+"""The most times in the BDS test, from the first on: its cost grows with their square."""
 
 
 def _outcome(
@@ -136,7 +136,7 @@ def _outcome(
     level: float,
     meanings: tuple[str, str],
 ) -> TestOutcome:
-    """A test made; ``meanings`` if the hypothesis is kept and if it is rejected."""
+    """Returns a test's outcome; ``meanings`` of a kept and of a rejected hypothesis."""
     if not np.isfinite(p):
         reason = "the test gives no figure for these data"
         return TestOutcome(name, gate, hypothesis, None, None, Verdict.NOT_MADE, reason)
@@ -148,7 +148,7 @@ def _outcome(
 
 
 def series_outcomes(times: Floats, serial: SerialDependence, level: float) -> Iterator[TestOutcome]:
-    """The tests of the whole series, one after the other. Cost: a few sorts and transforms."""
+    """Yields the tests of the whole series. Cost: a few sorts and transforms."""
     yield runs_test(times, level)
     yield ljung_box_test(serial, level)
     yield bds_test(times, level)
@@ -162,7 +162,7 @@ def series_outcomes(times: Floats, serial: SerialDependence, level: float) -> It
 
 
 def runs_test(times: Floats, level: float) -> TestOutcome:
-    """Wald and Wolfowitz' runs above and below the median (the mean, where that parts nothing)."""
+    """Performs Wald and Wolfowitz' runs test about the median, or the mean if none is below."""
     from statsmodels.sandbox.stats.runs import runstest_1samp
 
     cut = float(np.median(times))
@@ -185,7 +185,7 @@ def runs_test(times: Floats, level: float) -> TestOutcome:
 
 
 def ljung_box_test(serial: SerialDependence, level: float) -> TestOutcome:
-    """Ljung and Box' test of all autocorrelations up to the last lag."""
+    """Performs Ljung and Box' test of all autocorrelations up to the last lag."""
     lags = len(serial.ljung_box)
     return _outcome(
         "Ljung-Box",
@@ -199,7 +199,7 @@ def ljung_box_test(serial: SerialDependence, level: float) -> TestOutcome:
 
 
 def bds_test(times: Floats, level: float) -> TestOutcome:
-    """Brock, Dechert and Scheinkman's test of any dependence, in dimension 2."""
+    """Performs Brock, Dechert and Scheinkman's test of any dependence, in dimension 2."""
     from statsmodels.tsa.stattools import bds
 
     part = times[:MOST_BDS]
@@ -207,7 +207,7 @@ def bds_test(times: Floats, level: float) -> TestOutcome:
     if part.max() > part.min():
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            statistic, p = (float(np.ravel(one)[0]) for one in bds(part, max_dim=2))
+            statistic, p = (float(np.ravel(figure)[0]) for figure in bds(part, max_dim=2))
     return _outcome(
         "BDS",
         Gate.INDEPENDENT,
@@ -220,9 +220,9 @@ def bds_test(times: Floats, level: float) -> TestOutcome:
 
 
 def halves_test(times: Floats, level: float, gap: int = 1) -> TestOutcome:
-    """Kolmogorov and Smirnov's test of the first half against the second ([E] 4.1.2).
+    """Performs Kolmogorov and Smirnov's test of the first half against the second ([E] 4.1.2).
 
-    It holds for independent times: of dependent ones every ``gap``-th is taken.
+    It holds for independent times: of dependent times every ``gap``-th is taken.
     """
     from scipy.stats import ks_2samp
 
@@ -245,7 +245,7 @@ def halves_test(times: Floats, level: float, gap: int = 1) -> TestOutcome:
 
 
 def kpss_test(times: Floats, level: float) -> TestOutcome:
-    """Kwiatkowski, Phillips, Schmidt and Shin's test of a constant level.
+    """Performs Kwiatkowski, Phillips, Schmidt and Shin's test of a constant level.
 
     The statistic is statsmodels'; its table of p ends at 0.01 and 0.1, so that p is taken from the
     limit law itself, which is Cramer's and von Mises'.
@@ -253,7 +253,7 @@ def kpss_test(times: Floats, level: float) -> TestOutcome:
     from statsmodels.tsa.stattools import kpss
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of p-values at the table's ends
+        warnings.simplefilter("ignore")  # for p-values at the table's ends
         statistic, *_ = kpss(times, regression="c", nlags="auto")
     return _outcome(
         "KPSS",
@@ -267,7 +267,7 @@ def kpss_test(times: Floats, level: float) -> TestOutcome:
 
 
 def rescaled_range_test(times: Floats, level: float) -> TestOutcome:
-    """Lo's R/S test, on the side of persistence: the distribution is in the limit."""
+    """Performs Lo's R/S test, on the side of persistence, with the limit distribution."""
     statistic, lags = rescaled_range(times)
     return _outcome(
         "R/S",
@@ -281,7 +281,7 @@ def rescaled_range_test(times: Floats, level: float) -> TestOutcome:
 
 
 def autoregressive_order(serial: SerialDependence) -> TestOutcome:
-    """The order of an AR model: a figure, no test."""
+    """Returns the order of an AR model: a figure, not a test."""
     return TestOutcome(
         "AR order",
         None,
@@ -296,7 +296,7 @@ def autoregressive_order(serial: SerialDependence) -> TestOutcome:
 def extreme_outcomes(
     index: ExtremalIndex, pairs: Extremogram, level: float
 ) -> Iterator[TestOutcome]:
-    """The tests of the times above a high threshold."""
+    """Yields the tests of the times above a high threshold."""
     yield _outcome(
         "extremal index",
         Gate.EXTREMES,
@@ -324,7 +324,7 @@ def extreme_outcomes(
 
 
 def fit_outcome(fit: Fit, level: float) -> TestOutcome:
-    """The test of the law that must describe the extremes."""
+    """Returns the test of the law that must describe the extremes."""
     law = fit.tail.law.family.value
     return _outcome(
         f"Anderson-Darling, {law}",

@@ -1,10 +1,10 @@
-"""Confidence intervals of levels that one run exceeds with small probabilities.
+"""Computes confidence intervals of levels that one run exceeds with small probabilities.
 
 Profile likelihood: a level x belongs to the interval if the best law with that level is at most
-``chi2 / 2`` less likely than the best of all. It is not symmetric, as the uncertainty of a far tail
-is not: of a heavy tail it spans orders of magnitude, so that its ends are searched by the logarithm
-of the distance from the law's location. Parametric bootstrap: percentiles of the levels of laws
-fitted to samples of the fitted law.
+``chi2 / 2`` less likely than the best of all. The interval is not symmetric, because the
+uncertainty of a far tail is not: for a heavy tail it spans orders of magnitude, so that its ends
+are searched by the logarithm of the distance from the law's location. Parametric bootstrap:
+percentiles of the levels of laws fitted to samples of the fitted law.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ _SCALES = (1.5, 0.7, 2.5, 0.4, 4.0, 0.2, 8.0, 0.1, 20.0, 60.0)  # tried for a fi
 
 
 def fitted_parameters(tail: Tail, count: int) -> Floats:
-    """The parameters of the tail's own law, ``count`` times, as :func:`best_laws` has them."""
+    """Returns the parameters of the tail's own law, ``count`` times, for :func:`best_laws`."""
     return np.tile([0.0, 1.0, tail.law.shape], (count, 1))
 
 
 def best_laws(tail: Tail, levels: Floats, exceedances: Floats, near: Floats) -> Laws:
-    """The laws of largest likelihood with ``levels[i]`` at ``exceedances[i]``, for each i.
+    """Returns the laws of largest likelihood with ``levels[i]`` at ``exceedances[i]``, for each i.
 
-    Log likelihoods, and (location, scale, shape) in rows: those of values from which the fitted
-    location was taken, in fitted scales.
+    The result is log likelihoods, and (location, scale, shape) in rows: those of values from which
+    the fitted location was subtracted, in fitted scales.
 
-    Of the parameters one follows from the level, and the others are free. Far levels are millions
-    of scales away: were it the location that follows there, the search would have to move it that
-    far for the least change of shape, and would get stuck.
+    One of the parameters follows from the level, and the others are free. Far levels are millions
+    of scales away: if the location followed there, the search would have to move it that far for
+    the least change of shape, and would get stuck.
 
     ``near`` holds parameters of laws with levels not far away, where the search begins. The
     likelihood is minus infinity where no law of the family near them has the level. Cost: some ten
@@ -73,11 +73,11 @@ def best_laws(tail: Tail, levels: Floats, exceedances: Floats, near: Floats) -> 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _LawsWithLevels:
-    """Laws of standardised values ``x`` with ``targets`` where the reduced variate is ``reduced``.
+    """The laws of standardised values ``x`` with ``targets`` at the reduced variates ``reduced``.
 
-    Free are, of maxima, location and shape where the level is far (the scale follows), otherwise
-    logarithm of the scale and shape (the location follows); without a shape the former alone. Of
-    excesses the shape (the scale follows); nothing is free without one.
+    Free are, for maxima, location and shape if the level is far (the scale follows), otherwise the
+    logarithm of the scale and the shape (the location follows); without a shape only the former.
+    For excesses it is the shape (the scale follows); nothing is free without one.
     """
 
     family: Family
@@ -102,7 +102,7 @@ class _LawsWithLevels:
         return likelihoods, self._full(every, free)
 
     def _start(self, near: Floats) -> Floats:
-        """The nearest law with each level under which the values can be: other scales are tried."""
+        """Returns the nearest law with each level under which the values are possible."""
         every = np.arange(len(near))
         start = self._free(every, near, 1.0)
         for factor in _SCALES:
@@ -117,7 +117,7 @@ class _LawsWithLevels:
         return np.asarray(np.broadcast_to(self.x, (len(which), len(self.x))), np.float64)
 
     def _free(self, which: Rows, near: Floats, factor: float) -> Floats:
-        """The free parameters of laws near others, scales times ``factor``, with their levels."""
+        """Returns free parameters of laws near others, scales times ``factor``, at their levels."""
         location, scale, shape = near.T
         scale = scale * factor
         if self.family is Family.EXPONENTIAL:
@@ -132,7 +132,7 @@ class _LawsWithLevels:
         return np.stack([first, np.where(far, bent, shape)], axis=1)
 
     def _full(self, which: Rows, free: Floats) -> Floats:
-        """Location, scale and shape of the laws with these free parameters and their level."""
+        """Returns location, scale and shape of the laws with these parameters and levels."""
         targets, reduced = self.targets[which], self.reduced[which]
         zero = np.zeros(len(which))
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
@@ -152,7 +152,7 @@ class _LawsWithLevels:
         return np.stack(columns, axis=1)
 
     def _slopes(self, which: Rows, free: Floats) -> Floats:
-        """Derivatives of location, scale and shape by what is free, by central differences."""
+        """Returns derivatives of location, scale and shape by the free parameters (central)."""
         columns = []
         for k in range(free.shape[1]):
             move = np.zeros_like(free)
@@ -163,9 +163,9 @@ class _LawsWithLevels:
 
 
 def shape_of_level(standard: Floats, reduced: Floats) -> Floats:
-    """The shape with which the reduced variates are ``standard`` scales above the location.
+    """Returns the shape with which the reduced variates are ``standard`` scales above the location.
 
-    The end of the allowed shapes where it would be beyond; elementwise, by bisection.
+    It is the end of the allowed shapes where it would be beyond; elementwise, by bisection.
     """
     low: Floats = np.full(len(standard), SHAPE_RANGE[0])
     high: Floats = np.full(len(standard), SHAPE_RANGE[1])
@@ -185,7 +185,7 @@ _FURTHEST = 1e4
 
 
 class Interval(Enum):
-    """How intervals are computed."""
+    """The method of intervals."""
 
     PROFILE = "profile"
     BOOTSTRAP = "bootstrap"
@@ -199,7 +199,7 @@ def level_intervals(
     estimator: Estimator,
     random: np.random.Generator,
 ) -> list[tuple[float, float]]:
-    """The intervals of :meth:`Tail.level`, one each; an end that is not found is infinite.
+    """Returns the interval of each :meth:`Tail.level`; an end outside of the search is infinite.
 
     Neither end falls as the probability does. Cost: some hundred passes over the extremes for each
     (profile), or 499 fits for all (bootstrap).
@@ -212,11 +212,11 @@ def level_intervals(
 def profile_intervals(
     tail: Tail, exceedances: Sequence[float], confidence: float
 ) -> list[tuple[float, float]]:
-    """The intervals by profile likelihood. The tail's law must be that of largest likelihood.
+    """Returns the intervals by profile likelihood, for a tail whose law has the largest likelihood.
 
-    An end is infinite where levels so far away are still inside that the law would need a shape
-    of 2 to have them. Every law within the confidence region has levels that rise as the
-    probability falls, and so do the ends; what the search misses is made up for by moving ends up.
+    An end is infinite if levels so far away are still inside that the law would need a shape of 2
+    to have them. Every law within the confidence region has levels that rise as the probability
+    falls, and so do the ends; where the search misses this, ends are moved up.
     """
     order = sorted(range(len(exceedances)), key=lambda k: -exceedances[k])
     p = np.asarray([exceedances[k] for k in order], np.float64)
@@ -229,10 +229,10 @@ def profile_intervals(
 
 
 class _Search:
-    """Steps from the fitted levels down and up, all of them at once, until they are outside.
+    """A search that steps from the fitted levels down and up, all at once, until they are outside.
 
     A place is ``asinh((level - location) / scale)``: logarithmic far from the location, linear near
-    it. The search goes from law to law: what is best at one level is near the best at the next.
+    it. The search moves from law to law: the best at one level is near the best at the next.
     """
 
     def __init__(self, tail: Tail, exceedances: Floats, confidence: float) -> None:
@@ -267,7 +267,7 @@ class _Search:
     def _lost(
         self, rows: npt.NDArray[np.intp], away: Floats, near: Floats
     ) -> tuple[Floats, Floats]:
-        """How far beyond the allowed drop the levels are (0: the end), as a root, and their laws.
+        """Returns the excess over the allowed drop (0: the end), as a root, and the laws.
 
         The drop grows about as the square of the distance: its root is nearly a line.
         """
@@ -278,7 +278,7 @@ class _Search:
         return np.sqrt(drop) - np.sqrt(self.drop), laws
 
     def _bracket(self) -> tuple[Floats, Floats, Floats, tuple[Floats, Floats]]:
-        """Distances inside and outside of each end, the inner laws, and what both have lost."""
+        """Returns distances inside and outside of each end, inner laws, and both losses."""
         count = len(self.middle)
         inside, outside = np.zeros(count), np.full(count, np.inf)
         laws = fitted_parameters(self.tail, count)
@@ -302,7 +302,7 @@ class _Search:
     def _narrow(
         self, inside: Floats, outside: Floats, laws: Floats, lost: tuple[Floats, Floats]
     ) -> None:
-        """False position (Illinois) between inside and outside, in place, until they meet."""
+        """Applies false position (Illinois) between inside and outside until they meet."""
         lost_in, lost_out = lost
         for _ in range(_MOST_STEPS):
             width = outside - inside
@@ -346,7 +346,7 @@ def _by_bootstrap(
     for p in exceedances:
         levels = location + scale * stretched(np.asarray(tail.reduced_level(p)), shape)
         low, high = np.nanquantile(levels, [outside, 1 - outside])
-        # percentiles of a biased estimator may leave its own estimate outside
+        # Percentiles of a biased estimator may leave its own estimate outside.
         level = float(tail.level(p))
         intervals.append((min(float(low), level), max(float(high), level)))
     return intervals

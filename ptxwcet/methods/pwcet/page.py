@@ -1,4 +1,4 @@
-"""The report of pWCET studies as one HTML page with its pictures inside; nothing is loaded."""
+"""Renders the report of pWCET studies as one HTML page with its pictures inside, without loads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ptxwcet.report.page.parts import Made, fill, page_file, themed
 
 
 def render_pwcet_html(report: PwcetReport, pictures: Sequence[Picture], made: Made) -> str:
-    """The page. Labels and file names are escaped."""
+    """Returns the page. Labels and file names are escaped."""
 
     def drawn(picture: Picture, number: int) -> str:
         return themed(picture.bytes("svg").decode("utf-8"), f"{picture.name}{number}-")

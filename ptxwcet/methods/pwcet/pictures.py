@@ -1,4 +1,4 @@
-"""Pictures of pWCET studies: what [E] Figs. 3 to 9 show, and stability plots.
+"""Draws pictures of pWCET studies: those of [E] Figs. 3 to 9, and stability plots.
 
 Each picture is drawn once and kept as SVG or PNG bytes; the same study gives the same bytes.
 """
@@ -29,14 +29,14 @@ _COLOURS = (BLUE, RED, GREEN, "#aa7700", "#aa3377", "#33aacc", "#000000")
 _LAWS = (GREEN, GREY, "#aa7700", "#aa3377")
 _NOT_BOUNDING = " (FORCED: bounds nothing)"
 _WIDE = 100
-"""Ratio of the times in a picture from which on their axis is logarithmic."""
+"""The ratio of the times in a picture from which on their axis is logarithmic."""
 
 
 def new_figure(
     rows: int, columns: int, width: float, height: float, ratios: Sequence[float] | None = None
 ) -> tuple[Figure, Any]:
-    """A figure with its axes as a matrix; inches. ``ratios``: widths of the columns."""
-    # here: the library is loaded only when a picture is asked for
+    """Returns a figure with its axes as a matrix; inches. ``ratios``: widths of the columns."""
+    # Imported here: the library is loaded only when a picture is drawn.
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -44,12 +44,12 @@ def new_figure(
 
 
 def plain(label: str) -> str:
-    """A label that matplotlib prints as it is, and does not take for a formula."""
+    """Returns a label that matplotlib prints as it is, and does not take for a formula."""
     return label.replace("$", r"\$")
 
 
 def draw_exceedance(study: Study, unit: str, bound: int | None, *, shown: bool) -> Figure:
-    """The exceedance plot of a condition ([E] Figs. 7 to 9).
+    """Draws the exceedance plot of a condition ([E] Figs. 7 to 9).
 
     With a static ``bound`` a second panel shows the curve and the bound together. A curve that is
     not ``shown`` was refused.
@@ -82,7 +82,7 @@ def draw_exceedance(study: Study, unit: str, bound: int | None, *, shown: bool) 
 
 
 def _frame(plot: Any, study: Study, unit: str, right: float) -> None:
-    """Axes that hold all that is drawn and finite: logarithmic where times of heavy tails are."""
+    """Sets axes that hold all finite drawings: logarithmic with times of heavy tails."""
     lowest = min(study.settings.probabilities) / 10
     plot.set(yscale="log", ylim=(lowest, 1.5), xlabel=unit, ylabel="P(one run takes longer)")
     left = float(study.sample.times.min())
@@ -97,7 +97,7 @@ def _frame(plot: Any, study: Study, unit: str, right: float) -> None:
 
 
 def _probabilities(study: Study) -> Floats:
-    """Probabilities to draw: from where the laws begin to a tenth of the least asked for."""
+    """Returns the probabilities to draw: from the start of the laws to a tenth of the least."""
     begins = [
         1.0 / fit.tail.extremes.block_size
         if fit.tail.law.family.is_of_maxima
@@ -127,25 +127,25 @@ def _curve(plot: Any, study: Study, colour: str, label: str, style: str = "-") -
 def _interval(plot: Any, study: Study) -> float:
     """Draws the interval and the answers as printed; returns the largest time among them.
 
-    An end that was not found is drawn beyond the right edge of the picture.
+    An end outside of the search is drawn beyond the right edge of the picture.
     """
-    points = [row for row in (*study.band, *study.curve) if np.isfinite(row.law)]
-    points.sort(key=lambda point: -point.exceedance)
-    finite = [time for row in points for time in (row.pwcet, row.estimate) if np.isfinite(time)]
+    points = [p for p in (*study.band, *study.curve) if np.isfinite(p.law)]
+    points.sort(key=lambda p: -p.exceedance)
+    finite = [time for p in points for time in (p.pwcet, p.estimate) if np.isfinite(time)]
     right = max([study.sample.high_water_mark, *finite])
     plot.fill_betweenx(
-        [row.exceedance for row in points],
-        [row.low for row in points],
-        [min(row.pwcet, 1e3 * right) for row in points],
+        [p.exceedance for p in points],
+        [p.low for p in points],
+        [min(p.pwcet, 1e3 * right) for p in points],
         color=RED,
         alpha=0.12,
         lw=0,
         label=f"{100 * study.settings.confidence:g} % interval",
     )
-    answers = [row for row in study.curve if np.isfinite(row.pwcet)]
+    answers = [p for p in study.curve if np.isfinite(p.pwcet)]
     plot.plot(
-        [row.pwcet for row in answers],
-        [row.exceedance for row in answers],
+        [p.pwcet for p in answers],
+        [p.exceedance for p in answers],
         "o",
         color=RED,
         ms=5,
@@ -155,7 +155,7 @@ def _interval(plot: Any, study: Study) -> float:
 
 
 def _observed(plot: Any, study: Study, colour: str, label: str) -> None:
-    """Shares of runs that took at least each time."""
+    """Draws the shares of runs that took at least each time."""
     ordered = np.sort(study.sample.times)
     n = len(ordered)
     ranks = np.unique(np.geomspace(1, n, min(n, 800)).astype(np.int64))[::-1]
@@ -163,7 +163,7 @@ def _observed(plot: Any, study: Study, colour: str, label: str) -> None:
 
 
 def draw_conditions(studies: Sequence[Study], with_curve: Sequence[Study], unit: str) -> Figure:
-    """Distribution functions of all conditions ([E] Fig. 6), and their curves (Fig. 9)."""
+    """Draws distribution functions of all conditions ([E] Fig. 6), and their curves (Fig. 9)."""
     figure, axes = new_figure(1, 2, 11.0, 4.6)
     left, right = axes[0]
     for k, study in enumerate(studies):
@@ -205,16 +205,16 @@ class Picture:
 
     @property
     def caption(self) -> str:
-        """What it shows."""
+        """The subject of the picture."""
         return f"{self.name.capitalize()}: {_CAPTIONS[self.name]}"
 
     def bytes(self, form: str) -> bytes:
-        """The picture as ``svg`` or ``png``."""
+        """Returns the picture as ``svg`` or ``png``."""
         return picture_bytes(self.figure, form)
 
 
 def draw_plots(answer: PwcetAnswer, report: PwcetReport) -> tuple[Picture, ...]:
-    """All pictures: five of each condition, and one of all together if there are several.
+    """Draws all pictures: five of each condition, and one of all together if there are several.
 
     Curves that ``report`` does not show are not drawn. Cost: about a second a condition.
     """
@@ -229,7 +229,7 @@ def draw_plots(answer: PwcetAnswer, report: PwcetReport) -> tuple[Picture, ...]:
             "quantiles": _quantiles(study, report.unit),
             "stability": _stability(study, report.unit),
         }
-        pictures += [Picture(name, study.sample.label, one) for name, one in figures.items()]
+        pictures += [Picture(name, study.sample.label, figure) for name, figure in figures.items()]
     if len(rows) > 1:
         with_curve = [study for study, condition, _ in rows if condition.curve]
         figure = draw_conditions(answer.studies, with_curve, report.unit)
@@ -238,11 +238,11 @@ def draw_plots(answer: PwcetAnswer, report: PwcetReport) -> tuple[Picture, ...]:
 
 
 def write_plots(pictures: Sequence[Picture], path: Path) -> None:
-    """Writes the pictures, whose names begin as the path says. Raises PtxwcetError (PW709)."""
+    """Writes the pictures, with names that begin as the path. Raises PtxwcetError (PW709)."""
     rows = []
-    for one in pictures:
-        label = f"{file_name(one.condition)}-" if one.condition else ""
-        rows.append((label + one.name, f"{label}#-{one.name}", one.bytes))
+    for picture in pictures:
+        label = f"{file_name(picture.condition)}-" if picture.condition else ""
+        rows.append((label + picture.name, f"{label}#-{picture.name}", picture.bytes))
     write_pictures(rows, path)
 
 
@@ -253,7 +253,7 @@ def _whole_lags(plot: Any) -> None:
 
 
 def _thinned(values: Floats) -> tuple[Floats, Floats]:
-    """Places and values of points to draw: of a long series the least and largest of each piece."""
+    """Returns places and values of points to draw: of a long series each piece's extremes."""
     n = len(values)
     if n <= _MOST_POINTS:
         return np.arange(n, dtype=np.float64), values
@@ -328,8 +328,8 @@ def _stability(study: Study, unit: str) -> Figure:
     threshold = study.fits[Family.GPD].tail.extremes.threshold
     _shapes(axes[0, 1], peaks, f"threshold, {unit}", threshold)
     plot = axes[1, 0]
-    moved = np.asarray([row.scale_at(peaks[0].choice) for row in peaks])
-    at = [row.choice for row in peaks]
+    moved = np.asarray([fit.scale_at(peaks[0].choice) for fit in peaks])
+    at = [fit.choice for fit in peaks]
     plot.errorbar(at, moved[:, 0], 1.96 * moved[:, 1], fmt="o", ms=4, color=BLUE, capsize=2)
     plot.axvline(threshold, color=RED, ls="--", lw=1)
     plot.set(xlabel=f"threshold, {unit}", ylabel="scale at the lowest threshold, 95 %")
@@ -352,10 +352,10 @@ def _stability(study: Study, unit: str) -> Figure:
 
 
 def _shapes(plot: Any, candidates: Sequence[Fit], label: str, chosen: float) -> None:
-    errors = [1.96 * row.shape_error for row in candidates]
+    errors = [1.96 * fit.shape_error for fit in candidates]
     plot.errorbar(
-        [row.choice for row in candidates],
-        [row.tail.law.shape for row in candidates],
+        [fit.choice for fit in candidates],
+        [fit.tail.law.shape for fit in candidates],
         errors,
         fmt="o",
         ms=4,

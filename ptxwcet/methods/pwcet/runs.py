@@ -1,8 +1,8 @@
-"""Drawing execution times: runs of a launch on the simulated machine, at random.
+"""Draws execution times: runs of a launch on the simulated machine, at random.
 
-Random in a run are its inputs (the seeds of the launch file's arrays are moved on), the warp
-schedulers, how far each latency and initiation is shortened, and how far apart blocks start. The
-time of a run is that of Equation 1 of [E]: from the first start on an SM to the last end on one.
+Random in a run are its inputs (the seeds of the launch file's arrays are advanced), the warp
+schedulers, the reduction of each latency and initiation, and the distance of block starts. The time
+of a run is that of Equation 1 of [E]: from the first start on an SM to the last end on one.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from ptxwcet.support.records import dataclass
 from ptxwcet.trace.measurements import ClockPairs, Condition, times_of_pairs
 
 RunProgress = Callable[[int, int], None]
-"""Called after each run with the runs done and all runs of all launches."""
+"""A function called after each run with the completed runs and all runs of all launches."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrawOptions:
-    """How to draw runs; the meaning of ``sms``, ``resident_blocks`` and ``registers`` is
-    :class:`GridWishes`'s.
+    """The options of drawing; ``sms``, ``resident_blocks`` and ``registers`` as in
+    :class:`GridWishes`.
 
-    ``inputs``: different inputs that are executed, which the runs take in turn. ``launch_gap``: the
-    most cycles between the starts of two blocks; each run draws its own.
+    ``inputs``: the number of different executed inputs, which the runs use in turn. ``launch_gap``:
+    the most cycles between the starts of two blocks; each run draws its own.
     """
 
     runs: int
@@ -57,7 +57,7 @@ class DrawOptions:
 
 @dataclass(frozen=True, slots=True)
 class SafeBound:
-    """A bound of every run of a launch, in cycles; ``reason`` says how, or why there is none."""
+    """A bound of every run of a launch, in cycles; ``reason`` explains it, or its absence."""
 
     cycles: int | None
     guarantee: Guarantee | None
@@ -66,9 +66,9 @@ class SafeBound:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DrawnCondition:
-    """The runs of one launch file: the condition is called as the file is.
+    """The runs of one launch file: the condition has the name of the file.
 
-    ``executed_inputs``: how many different inputs were executed (1 where none is random).
+    ``executed_inputs``: the number of different executed inputs (1 if none is random).
     """
 
     condition: Condition
@@ -113,7 +113,7 @@ def draw_runs(
 
 
 def _different_inputs(launch: LaunchFile, policy: Policy, options: DrawOptions) -> int:
-    has_inputs = any(is_random(row) for row in launch.arguments)
+    has_inputs = any(is_random(argument) for argument in launch.arguments)
     varies = options.jitter_percent or options.launch_gap_cycles or policy is Policy.RANDOM
     if not has_inputs and not varies and options.runs > 1:
         otherwise = "draw with --jitter, --launch-gap or --policy random"
@@ -128,7 +128,7 @@ def _simulate(
     options: DrawOptions,
     progress: RunProgress | None,
 ) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], int]:
-    # here: its compiled code is loaded only when something is simulated
+    # Imported here: its compiled code is loaded only for a simulation.
     from ptxwcet.simulator.grid_engine import simulate_grid
 
     columns: tuple[list[int], list[int], list[int]] = ([], [], [])
@@ -160,7 +160,7 @@ def _simulate(
 def _bound(
     request: Request, launch: LaunchFile, shape: GridShape, options: DrawOptions
 ) -> SafeBound:
-    """SAFE of a block times the waves, with all gaps before: for one resident block an SM.
+    """Returns SAFE of a block times the waves, plus all gaps before: for one resident block per SM.
 
     With blocks given to free SMs in order, the first ``j m`` of them on m SMs have ended after j
     times the longest block and as many gaps: by induction over j.

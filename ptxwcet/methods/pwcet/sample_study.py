@@ -1,7 +1,7 @@
-"""The study of one condition: tests, fits, curve, and what the curve may claim.
+"""Studies one condition: tests, fits, curve, and the claim of the curve.
 
 A condition is a series of execution times, all measured under the same circumstances ([E] 4,
-Definition 1). Its curve says with which probability one run takes longer than a time.
+Definition 1). Its curve gives the probability with which one run takes longer than a time.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ _PICTURE_LEVELS = (1e-3, 1e-4, 1e-5)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Study:
-    """Everything about one condition; ``curve`` has the points asked for, ``band`` more to draw.
+    """The study of one condition; ``curve`` has the requested points, ``band`` more to draw.
 
-    ``theta`` is the extremal index that extremes are corrected by: the estimate by intervals, or 1
+    ``theta`` is the extremal index by which extremes are corrected: the estimate by intervals, or 1
     where the tests of independent extremes pass.
 
     ``likelihood_ratios``: statistic and p of shape 0, for maxima and for excesses.
@@ -85,22 +85,22 @@ class Study:
 
     @property
     def used(self) -> tuple[Fit, ...]:
-        """The fits that the curve is the larger of; the first one's law must describe the data."""
+        """The fits whose larger one is the curve; the first one's law must describe the data."""
         return tuple(self.fits[family] for family in self.settings.families)
 
     def levels(self, fit: Fit) -> tuple[float, ...]:
-        """What one run exceeds by a fit with the probabilities asked for."""
+        """Returns the levels of a fit that one run exceeds with the requested probabilities."""
         asked = self.settings.probabilities
         return tuple(self.sample.rounded(float(fit.tail.level(p))) for p in asked)
 
     def law_levels(self, exceedances: Floats) -> Floats:
-        """What the laws alone say: the largest of their levels, NaN where they say nothing."""
+        """Returns the largest levels of the laws only, NaN where they are undefined."""
         levels = np.stack([fit.tail.level(exceedances) for fit in self.used])
         return np.asarray(levels.max(axis=0), np.float64)
 
 
 def make_sample(label: str, times: Floats, seed: int) -> Sample:
-    """The sample of a condition. Cost: linear."""
+    """Returns the sample of a condition. Cost: linear."""
     resolution = resolution_of(times)
     spread = spread_ties(times, resolution, np.random.default_rng(seed))
     return Sample(label, times, spread, resolution)
@@ -114,7 +114,7 @@ def study_sample(sample: Sample, settings: Settings) -> Study:
     """
     random = np.random.default_rng([settings.seed, 1])
     level, spread = settings.level, sample.spread
-    relative = sample.times / sample.times.mean()  # tests of series square what they are given
+    relative = sample.times / sample.times.mean()  # tests of series square their input
     serial = serial_dependence(relative, settings.lags, level)
     index = extremal_index(spread, random)
     pairs = extremogram(spread, index.threshold, settings.lags, level, random)
@@ -122,8 +122,8 @@ def study_sample(sample: Sample, settings: Settings) -> Study:
         *series_outcomes(relative, serial, level),
         *extreme_outcomes(index, pairs, level),
     )
-    # independent extremes: an index a little below 1 by chance is not corrected for
-    clustered = any(row.is_rejected for row in tests if row.gate is Gate.EXTREMES)
+    # Independent extremes: an index a little below 1 by chance is not corrected for.
+    clustered = any(test.is_rejected for test in tests if test.gate is Gate.EXTREMES)
     theta = index.intervals if clustered else 1.0
     blocks = _candidates(spread, theta, Extraction.BLOCKS, settings, random)
     peaks = _candidates(spread, theta, Extraction.PEAKS, settings, random)
@@ -166,7 +166,7 @@ def study_sample(sample: Sample, settings: Settings) -> Study:
 
 
 def least_times(settings: Settings) -> int:
-    """How many times a study needs: 40 blocks of the block size, of 25 if none is given."""
+    """Returns the number of times that a study needs: 40 blocks of the block size, or of 25."""
     return LEAST_EXTREMES * (settings.block_size or LEAST_BLOCK)
 
 
@@ -177,18 +177,18 @@ def _candidates(
     settings: Settings,
     random: np.random.Generator,
 ) -> tuple[Fit, ...]:
-    """The law with a shape at each block size or threshold that is tried, or at the one given."""
+    """Returns the law with a shape at each tried block size or threshold, or at the given one."""
     size, threshold = settings.block_size, settings.threshold
     if how is Extraction.BLOCKS:
         is_given = size is not None
         sizes = (size,) if size is not None else block_sizes(len(spread))
-        tried = [maxima_of(spread, one, theta) for one in sizes]
+        tried = [maxima_of(spread, n, theta) for n in sizes]
     else:
         is_given = threshold is not None
         above = (threshold,) if threshold is not None else thresholds(spread)
-        tried = [peaks_of(spread, one, theta) for one in above]
+        tried = [peaks_of(spread, n, theta) for n in above]
     family = how.family(has_shape=True)
-    fits = (fit_tail(row, family, settings.estimator, random, _TRIED_REPLICATES) for row in tried)
+    fits = (fit_tail(e, family, settings.estimator, random, _TRIED_REPLICATES) for e in tried)
     return tuple(
         replace(fit, is_eligible=is_given or is_eligible(fit.tail.extremes)) for fit in fits
     )
@@ -202,7 +202,7 @@ def _ratio(fits: dict[Family, Fit], how: Extraction) -> tuple[float, float]:
 def _points(
     sample: Sample, tails: list[Tail], exceedances: tuple[float, ...], settings: Settings
 ) -> tuple[CurvePoint, ...]:
-    """The largest level of the tails, and the largest ends of their intervals."""
+    """Returns the largest level of the tails, and the largest ends of their intervals."""
     levels = [_levels(tail, exceedances, settings) for tail in tails]
     families = [tail.law.family for tail in tails]
     points = []
@@ -227,39 +227,40 @@ def _points(
 def _levels(
     tail: Tail, exceedances: tuple[float, ...], settings: Settings
 ) -> list[tuple[float, float, float]]:
-    """Level and both ends of its interval at each probability; NaN where the law says nothing."""
-    known = [p for p in exceedances if float(tail.survival_of(p)) < 1]
+    """Returns level and both ends of its interval at each probability; NaN where undefined."""
+    defined = [p for p in exceedances if float(tail.survival_of(p)) < 1]
     random = np.random.default_rng([settings.seed, 2])
     how = settings.interval_used
-    ends = level_intervals(tail, known, settings.confidence, how, settings.estimator, random)
-    found = {p: (float(tail.level(p)), *both) for p, both in zip(known, ends, strict=True)}
-    return [found.get(p, (np.nan, np.nan, np.nan)) for p in exceedances]
+    ends = level_intervals(tail, defined, settings.confidence, how, settings.estimator, random)
+    levels = {p: (float(tail.level(p)), *both) for p, both in zip(defined, ends, strict=True)}
+    return [levels.get(p, (np.nan, np.nan, np.nan)) for p in exceedances]
 
 
-# --- What the curve of a condition may be taken for, and why not for more -------------------------
+# --- the claim of a condition's curve, and the reasons against a stronger one ---------------------
 
 
 COARSE = 0.5
-"""Grid of the times, in scales of the law, from which on a continuous law is doubtful."""
+"""The grid of the times, in scales of the law, from which on a continuous law is doubtful."""
 
 IRREGULAR = -0.5
-"""Shape from which on downwards likelihoods have no intervals of the usual kind (Smith 1985)."""
+"""The shape from which on downwards likelihoods have no usual intervals (Smith 1985)."""
 
 FEW_VALUES = 10
-"""Different times among the extremes below which a continuous law is doubtful."""
+"""The number of different extreme times below which a continuous law is doubtful."""
 
 
 HEAVY = 0.5
-"""Shape from which on a curve is an estimate at best: such a law has no variance."""
+"""The shape from which on a curve is an estimate at best: such a law has no variance."""
 
 ENDLESS = 1.0
-"""Shape from which on there is no curve: such a law has no mean, and each further digit of the
-probability takes ten times as long."""
+"""The shape from which on there is no curve: such a law has no mean, and each further digit of the
+probability takes ten times as long.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """A reason against a claim; ``code`` is that of the diagnostic it is told in, if of its own."""
+    """A reason against a claim; ``code`` is that of its diagnostic, if it has its own."""
 
     text: str
     code: str | None = None
@@ -276,17 +277,17 @@ class Claim:
     @property
     def refused_for(self) -> tuple[str, ...]:
         """The reasons why it is refused, in words."""
-        return tuple(row.text for row in self.refused)
+        return tuple(doubt.text for doubt in self.refused)
 
     @property
     def weakened_for(self) -> tuple[str, ...]:
         """The reasons why it is only an estimate, in words."""
-        return tuple(row.text for row in self.weakened)
+        return tuple(doubt.text for doubt in self.weakened)
 
 
 @dataclass(frozen=True, slots=True)
 class Doubts:
-    """Reasons to refuse and to weaken."""
+    """The reasons to refuse and to weaken."""
 
     refused: tuple[Doubt, ...] = ()
     weakened: tuple[Doubt, ...] = ()
@@ -295,20 +296,20 @@ class Doubts:
 def judge_claim(
     gates: Sequence[GateOutcome], heavy: Doubts, sample: Sample, tail: Tail, settings: Settings
 ) -> Claim:
-    """Takes gates, tail and grid together: the weakest decides.
+    """Combines gates, tail and grid: the weakest decides.
 
-    ``heavy``: what a heavy tail is a reason for.
+    ``heavy``: the consequences of a heavy tail.
     """
     refused = list(heavy.refused)
     weakened = [*heavy.weakened, *map(Doubt, _doubts(sample, tail, settings))]
     for outcome in gates:
         if outcome.state is GateState.PASSED:
             continue
-        said = Doubt(f"{outcome.gate.value}: {outcome.state.value} ({outcome.reason})")
+        doubt = Doubt(f"{outcome.gate.value}: {outcome.state.value} ({outcome.reason})")
         if outcome.gate.refuses and outcome.state is GateState.FAILED:
-            refused.append(said)
+            refused.append(doubt)
         elif outcome.gate.refuses or outcome.state is GateState.FAILED:
-            weakened.append(said)
+            weakened.append(doubt)
     guarantee: Guarantee | None = Guarantee.ESTIMATE if weakened else Guarantee.PROBABILISTIC
     return Claim(None if refused else guarantee, tuple(refused), tuple(weakened))
 
@@ -327,7 +328,7 @@ def _doubts(sample: Sample, tail: Tail, settings: Settings) -> list[str]:
     if len(tail.extremes.values) < LEAST_EXTREMES:
         doubts.append(f"only {len(tail.extremes.values)} independent extremes")
     if sample.resolution:
-        # spread times lie in the cell below the observed one
+        # Spread times are in the cell below the observed one.
         values = tail.extremes.values
         different = len({round(v) for v in ((values - sample.times.min()) / sample.resolution)})
         if different < FEW_VALUES:
@@ -341,22 +342,22 @@ def heavy_tail_doubts(
     curve: Sequence[CurvePoint],
     settings: Settings,
 ) -> Doubts:
-    """What the shape of the tail, and intervals without an end, are reasons for.
+    """Returns the consequences of the tail's shape, and of intervals without an end.
 
-    The shape is that of the law with one, whichever law the curve is taken from.
+    The shape is that of the law with a shape, whichever law gives the curve.
     """
     shape = fits[settings.extraction.family(has_shape=True)].tail.law.shape
     refused, weakened = [], []
     if shape >= ENDLESS:
-        said = f"heavy tail: xi = {shape:.3g}; from {ENDLESS:g} on levels have no meaning"
-        refused.append(Doubt(said, "PW711"))
+        reason = f"heavy tail: xi = {shape:.3g}; from {ENDLESS:g} on levels have no meaning"
+        refused.append(Doubt(reason, "PW711"))
     elif shape >= HEAVY:
-        said = f"heavy tail: xi = {shape:.3g}; from {HEAVY:g} on far levels are guesses"
-        weakened.append(Doubt(said, "PW713"))
-    open_at = [f"{row.exceedance:g}" for row in curve if not row.has_ends]
+        reason = f"heavy tail: xi = {shape:.3g}; from {HEAVY:g} on far levels are guesses"
+        weakened.append(Doubt(reason, "PW713"))
+    open_at = [f"{point.exceedance:g}" for point in curve if not point.has_ends]
     if open_at:
-        said = f"the interval at {', '.join(open_at)} has no end: the times do not bound the tail"
-        refused.append(Doubt(said, "PW712"))
+        reason = f"the interval at {', '.join(open_at)} has no end: the times do not bound the tail"
+        refused.append(Doubt(reason, "PW712"))
     plain = _without_shape_doubts(shape, ratios, settings)
     return Doubts((*refused, *plain.refused), (*weakened, *plain.weakened))
 
@@ -364,54 +365,54 @@ def heavy_tail_doubts(
 def _without_shape_doubts(
     shape: float, ratios: Mapping[Extraction, tuple[float, float]], settings: Settings
 ) -> Doubts:
-    """A law without a shape lies below a heavy tail: a curve from it alone would be unsafe."""
+    """Returns doubts about a law without a shape, which underestimates a heavy tail."""
     if settings.shape is not Shape.ZERO or shape <= 0:
         return Doubts()
     p = ratios[settings.extraction][1]
     name = settings.families[0].value
     if p <= settings.level:
-        said = f"heavy tail: xi = {shape:.3g} (p = {p:.3g}), {name} would be unsafe"
-        return Doubts(refused=(Doubt(said),))
-    said = f"xi = {shape:.3g} may be above 0 (p = {p:.3g}), and {name} too low"
-    return Doubts(weakened=(Doubt(said),))
+        reason = f"heavy tail: xi = {shape:.3g} (p = {p:.3g}), {name} would be unsafe"
+        return Doubts(refused=(Doubt(reason),))
+    reason = f"xi = {shape:.3g} may be above 0 (p = {p:.3g}), and {name} too low"
+    return Doubts(weakened=(Doubt(reason),))
 
 
 def law_notes(
     fits: Mapping[Family, Fit], curve: Sequence[CurvePoint], settings: Settings
 ) -> tuple[str, ...]:
-    """Which law the gate tested, and where another one gives the answer, one line each."""
+    """Returns a line on the law that the gate tested, and one for each other law in the answers."""
     tested = settings.families[0]
     notes = [f"tested by the gate: {tested.value}"]
-    for family in dict.fromkeys(row.pwcet_law for row in curve):
+    for family in dict.fromkeys(point.pwcet_law for point in curve):
         p = fits[family].goodness.p_anderson_darling
-        at = ", ".join(f"{row.exceedance:g}" for row in curve if row.pwcet_law is family)
-        said = f"printed at {at}: {family.value}"
+        at = ", ".join(f"{point.exceedance:g}" for point in curve if point.pwcet_law is family)
+        line = f"printed at {at}: {family.value}"
         if family is not tested:
             verdict = "rejected" if p <= settings.level else "kept"
-            said += f", since it lies above {tested.value}; its own test: {verdict} (p = {p:.3g})"
-        notes.append(said)
+            line += f", since it lies above {tested.value}; its own test: {verdict} (p = {p:.3g})"
+        notes.append(line)
     return tuple(notes)
 
 
 def shape_notes(
     fits: Mapping[Family, Fit], ratios: Mapping[Extraction, tuple[float, float]], level: float
 ) -> tuple[str, ...]:
-    """What the shapes say, one line each: a heavy tail is called out."""
+    """Returns a line on each shape, with emphasis on a heavy tail."""
     notes = []
     for how in Extraction:
         full, plain = how.family(has_shape=True), how.family(has_shape=False)
         law, p = fits[full].tail.law, ratios[how][1]
-        said = f"{full.value}: xi = {law.shape:+.3f}"
+        line = f"{full.value}: xi = {law.shape:+.3f}"
         if p > level:
-            notes.append(f"{said}, not to be told from 0 (p = {p:.3g})")
+            notes.append(f"{line}, not to be told from 0 (p = {p:.3g})")
         elif law.shape > 0:
             notes.append(
-                f"{said}, HEAVY TAIL (p = {p:.3g}): {plain.value} would be unsafe, and levels far "
+                f"{line}, HEAVY TAIL (p = {p:.3g}): {plain.value} would be unsafe, and levels far "
                 "beyond the measurements grow without end"
             )
         else:
             notes.append(
-                f"{said}, a tail that ends at {law.upper_end:,.6g} (p = {p:.3g}): {plain.value} "
+                f"{line}, a tail that ends at {law.upper_end:,.6g} (p = {p:.3g}): {plain.value} "
                 "lies above it"
             )
     return tuple(notes)
@@ -419,7 +420,7 @@ def shape_notes(
 
 @dataclass(frozen=True, slots=True)
 class RarePaths:
-    """Probabilities of a path below which, at ``confidence``, runs need not have shown it.
+    """The probabilities of a path below which, at ``confidence``, runs need not have shown it.
 
     ``unseen``: not once. ``shapeless``: in fewer runs than the extremes that a law is fitted to
     (``LEAST_EXTREMES``), so that the fitted tail may be that of other paths; 1 if there are fewer
@@ -432,12 +433,12 @@ class RarePaths:
 
 
 def rare_paths(runs: int, confidence: float) -> RarePaths:
-    """What so many independent runs need not have shown: what the assumption of a tail leaves.
+    """Returns the probabilities of paths that this many independent runs need not have shown.
 
     A path that a run takes with probability q is taken by fewer than k of n independent runs with
-    probability ``P(Bin(n, q) < k)``. The largest q for which that is more than what the confidence
-    leaves is ``I^-1(k, n - k + 1; confidence)``, the inverse of the regularised incomplete beta
-    function (Clopper and Pearson 1934); for k = 1 it is ``1 - (1 - confidence)^(1/n)``.
+    probability ``P(Bin(n, q) < k)``. The largest q for which that exceeds 1 - confidence is
+    ``I^-1(k, n - k + 1; confidence)``, the inverse of the regularised incomplete beta function
+    (Clopper and Pearson 1934); for k = 1 it is ``1 - (1 - confidence)^(1/n)``.
 
     >>> round(rare_paths(2_000, 0.95).unseen, 6)
     0.001497

@@ -1,4 +1,4 @@
-"""What a study of measurements is asked for."""
+"""Defines the settings of a study of measurements."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from ptxwcet.support.records import dataclass
 
 
 class Extraction(Enum):
-    """Which extremes are taken: peaks over a threshold, or maxima of blocks."""
+    """The kind of extremes: peaks over a threshold, or maxima of blocks."""
 
     PEAKS = "pot"
     BLOCKS = "bm"
 
     def family(self, *, has_shape: bool) -> Family:
-        """The law of these extremes, with its shape estimated or 0."""
+        """Returns the law of these extremes, with its shape estimated or 0."""
         if self is Extraction.PEAKS:
             return Family.GPD if has_shape else Family.EXPONENTIAL
         return Family.GEV if has_shape else Family.GUMBEL
 
 
 class Shape(Enum):
-    """Which laws the curve is taken from.
+    """The laws of the curve.
 
-    ``LARGER`` at each probability the larger of the law with a shape and the one with shape 0: an
-    estimated shape below 0 says that the tail ends, which measurements do not show and which is
-    known to be estimated too low for tails that are nearly exponential. ``FREE`` the law with a
-    shape alone; ``ZERO`` Gumbel or exponential alone, as [E] takes Gumbel.
+    ``LARGER``: at each probability the larger of the law with a shape and the law with shape 0. An
+    estimated shape below 0 states that the tail ends, which measurements do not show and which is
+    known to be estimated too low for tails that are nearly exponential. ``FREE``: only the law with
+    a shape; ``ZERO``: only Gumbel or exponential, as [E] takes Gumbel.
     """
 
     LARGER = "larger"
@@ -39,7 +39,7 @@ class Shape(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How to analyse. Probabilities are those with which one run exceeds.
+    """The settings of an analysis. Probabilities are those with which one run exceeds.
 
     ``level`` is that of the hypothesis tests; ``block_size`` and ``threshold`` None: chosen.
     ``seed`` is that of everything random: spread ties, bootstraps.
@@ -59,11 +59,11 @@ class Settings:
 
     @property
     def families(self) -> tuple[Family, ...]:
-        """The laws that the curve is taken from; the first one must fit the extremes."""
+        """The laws of the curve; the first one must fit the extremes."""
         free, zero = (self.extraction.family(has_shape=shape) for shape in (True, False))
         return {Shape.LARGER: (free, zero), Shape.FREE: (free,), Shape.ZERO: (zero,)}[self.shape]
 
     @property
     def interval_used(self) -> Interval:
-        """Profiles need the maximum of the likelihood: other estimators have bootstraps."""
+        """The method of intervals: profiles need a maximum of the likelihood, else bootstraps."""
         return self.interval if self.estimator is Estimator.MLE else Interval.BOOTSTRAP

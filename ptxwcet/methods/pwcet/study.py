@@ -1,4 +1,4 @@
-"""Probabilistic WCET of measured or drawn execution times: the library's front door.
+"""Probabilistic WCET of measured or drawn execution times: the entry point of the library.
 
 >>> import numpy as np
 >>> from ptxwcet.methods.pwcet.settings import Settings
@@ -41,7 +41,7 @@ from ptxwcet.trace.measurements import Measurements, ReadOptions, TimeUnit, read
 
 
 class Order(Enum):
-    """How the first condition stands to the second."""
+    """The order of the first condition with respect to the second."""
 
     DOMINATES = "dominates"
     DOMINATED = "is dominated by"
@@ -51,8 +51,9 @@ class Order(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two conditions. ``above`` and ``below``: by how much the distribution functions differ, at
-    most, where the first takes longer and where it takes shorter; with p-values."""
+    """The comparison of two conditions. ``above`` and ``below``: the largest difference of the
+    distribution functions where the first takes longer and where it is shorter; with p-values.
+    """
 
     first: str
     second: str
@@ -65,7 +66,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class EnvelopePoint:
-    """The largest pWCET at a probability and the condition that it is of; the largest estimate."""
+    """The largest pWCET at a probability with its condition; and the largest estimate."""
 
     exceedance: float
     pwcet: float
@@ -75,7 +76,7 @@ class EnvelopePoint:
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """The largest of the curves of all conditions; the guarantee is the weakest of theirs.
+    """The largest of the curves of all conditions; its guarantee is the weakest of theirs.
 
     ``guarantee`` None: the curve of a condition is refused, and so is the envelope.
     """
@@ -85,7 +86,7 @@ class Envelope:
 
 
 def compare(first: Study, second: Study, level: float) -> Comparison:
-    """One-sided two-sample Kolmogorov-Smirnov tests, both ways. Cost: sorts.
+    """Performs one-sided two-sample Kolmogorov-Smirnov tests in both directions. Cost: sorts.
 
     A condition dominates another ([E] section 4) if its times are longer at every probability:
     ``P(C_j <= d) <= P(C_k <= d)`` for all d.
@@ -114,13 +115,13 @@ def compare(first: Study, second: Study, level: float) -> Comparison:
 
 
 def compare_all(studies: Sequence[Study], level: float) -> tuple[Comparison, ...]:
-    """All pairs; the level is divided by their number."""
+    """Compares all pairs; the level is divided by their number."""
     pairs = [(a, b) for k, a in enumerate(studies) for b in studies[k + 1 :]]
     return tuple(compare(a, b, level / len(pairs)) for a, b in pairs)
 
 
 def envelope(studies: Sequence[Study]) -> Envelope:
-    """The envelope over the conditions: a bound for a run under any one of them."""
+    """Returns the envelope over the conditions: a bound for a run under any one of them."""
     points = []
     for k, point in enumerate(studies[0].curve):
         top = max(studies, key=lambda study: study.curve[k].pwcet)
@@ -128,7 +129,7 @@ def envelope(studies: Sequence[Study]) -> Envelope:
         pwcet = top.curve[k].pwcet
         points.append(EnvelopePoint(point.exceedance, pwcet, estimate, top.sample.label))
     guarantees = [study.claim.guarantee for study in studies]
-    claimed = [one for one in guarantees if one is not None]
+    claimed = [guarantee for guarantee in guarantees if guarantee is not None]
     weakest = Guarantee.weakest(claimed) if len(claimed) == len(guarantees) else None
     return Envelope(tuple(points), weakest)
 
@@ -155,7 +156,7 @@ ASSUMPTIONS = (
         "docs/experiments/pwcet-voronoi.md: how often it was",
     ),
 )
-"""What every curve rests on, besides its hypothesis tests."""
+"""The assumptions of every curve, besides its hypothesis tests."""
 
 CITATION = Citation(
     "K. Berezovskyi, L. Santinelli, K. Bletsas, E. Tovar: WCET measurement-based and extreme value "
@@ -166,11 +167,11 @@ CITATION = Citation(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PwcetAnswer:
-    """The studies of all conditions, and how they stand to one another.
+    """The studies of all conditions, and their comparison.
 
-    ``drawn`` says how the runs were made if they were drawn here, in the order of the studies;
-    ``bounds`` has the static bound of each condition where one is known, ``discarded`` the runs
-    left out of it.
+    ``drawn`` describes the runs if they were drawn here, in the order of the studies; ``bounds``
+    has the static bound of each condition where one is known, ``discarded`` the runs left out of
+    it.
     """
 
     unit: TimeUnit
@@ -197,7 +198,7 @@ def study_launches(
 ) -> PwcetAnswer:
     """Draws the runs of launch files, a condition each, and analyses them.
 
-    Raises PtxwcetError: what :func:`draw_runs` refuses, PW705 and PW706.
+    Raises PtxwcetError: refusals of :func:`draw_runs`, PW705 and PW706.
     """
     check_settings(settings, options.runs)
     drawn = []
@@ -206,9 +207,9 @@ def study_launches(
         if progress is not None:
             show = _shifted(progress, number * options.runs, len(requests) * options.runs)
         drawn.append(draw_runs(request, options, show))
-    conditions = tuple(row.condition for row in drawn)
+    conditions = tuple(r.condition for r in drawn)
     measured = Measurements(TimeUnit.CYCLES, conditions, tuple(r.path for r in requests))
-    bounds = tuple(row.bound for row in drawn)
+    bounds = tuple(r.bound for r in drawn)
     return replace(study_measurements(measured, settings), drawn=tuple(drawn), bounds=bounds)
 
 
@@ -227,7 +228,7 @@ def study_measurements(measured: Measurements, settings: Settings) -> PwcetAnswe
         problems += _problems(condition.label, condition.times, condition.discarded, settings)
     if problems:
         raise PtxwcetError(problems)
-    # trial steps of fits leave the support of their laws: the infinities there are looked after
+    # Trial steps of fits leave the support of their laws: the infinities there are handled.
     with np.errstate(all="ignore"):
         studies = tuple(
             study_sample(make_sample(condition.label, condition.times, settings.seed), settings)
@@ -246,7 +247,7 @@ def study_measurements(measured: Measurements, settings: Settings) -> PwcetAnswe
 
 
 def with_stated_bounds(answer: PwcetAnswer, stated: Mapping[str, int]) -> PwcetAnswer:
-    """The answer with static bounds that the user knows, by condition.
+    """Returns the answer with static bounds that the user states, by condition.
 
     Raises PtxwcetError (PW707) for a label that no condition has.
     """
@@ -266,22 +267,22 @@ def with_stated_bounds(answer: PwcetAnswer, stated: Mapping[str, int]) -> PwcetA
 
 
 def findings(answer: PwcetAnswer) -> tuple[Diagnostic, ...]:
-    """The findings of all conditions; see :func:`condition_findings`."""
+    """Returns the findings of all conditions; see :func:`condition_findings`."""
     rows = zip(answer.studies, answer.bounds, strict=True)
-    return tuple(one for row in rows for one in condition_findings(*row, answer.unit))
+    return tuple(finding for row in rows for finding in condition_findings(*row, answer.unit))
 
 
 def condition_findings(
     study: Study, bound: SafeBound | None, unit: TimeUnit
 ) -> tuple[Diagnostic, ...]:
-    """What is wrong with the curve of a condition; an error is a refused curve.
+    """Returns the problems of a condition's curve; an error is a refused curve.
 
     PW710 to PW712 (refused), PW713 (a heavy tail), PW714 and PW715 (against the static bound).
     """
-    found = [*_claim_findings(study)]
+    problems = [*_claim_findings(study)]
     if bound is not None and bound.cycles is not None:
-        found += _bound_findings(study, bound.cycles, bound.reason, unit)
-    return tuple(found)
+        problems += _bound_findings(study, bound.cycles, bound.reason, unit)
+    return tuple(problems)
 
 
 _REMEDIES = {
@@ -300,7 +301,7 @@ def _claim_findings(study: Study) -> Iterator[Diagnostic]:
         "PW712": "an interval of the probabilistic WCET has no end",
     }
     for code, title in titles.items():
-        notes = tuple(row.text for row in claim.refused if (row.code or "PW710") == code)
+        notes = tuple(doubt.text for doubt in claim.refused if (doubt.code or "PW710") == code)
         if notes:
             message = f"condition '{label}': {title}"
             yield Diagnostic(code, message, notes=notes, help=_REMEDIES[code])
@@ -323,7 +324,7 @@ def _bound_findings(study: Study, most: int, reason: str, unit: TimeUnit) -> Ite
             help="the bound is not one of these runs: check kernel, launch, clock and machine",
             severity=Severity.WARNING,
         )
-    above = [f"{row.exceedance:g}" for row in study.curve if row.pwcet > most]
+    above = [f"{point.exceedance:g}" for point in study.curve if point.pwcet > most]
     if above and study.claim.guarantee is not None:
         yield Diagnostic(
             "PW714",
@@ -335,7 +336,7 @@ def _bound_findings(study: Study, most: int, reason: str, unit: TimeUnit) -> Ite
 
 
 def check_settings(settings: Settings, runs: int) -> None:
-    """Raises PtxwcetError (PW705) if so few runs cannot be analysed, before they are drawn."""
+    """Raises PtxwcetError (PW705) if this few runs cannot be analysed, before they are drawn."""
     needed = least_times(settings)
     if runs < needed:
         raise PtxwcetError(_too_few("the runs to draw", runs, 0, needed, settings))
@@ -378,12 +379,12 @@ def _problems(
     return []
 
 
-def _too_few(what: str, count: int, discarded: int, needed: int, settings: Settings) -> Diagnostic:
+def _too_few(name: str, count: int, discarded: int, needed: int, settings: Settings) -> Diagnostic:
     notes = (f"{discarded:,} runs were discarded for counter overflows",) if discarded else ()
     size = settings.block_size or 25
     return Diagnostic(
         "PW705",
-        f"{what}: {count:,} times are too few",
+        f"{name}: {count:,} times are too few",
         notes=notes,
         help=f"at least {needed:,} are needed: 40 blocks of {size} runs",
     )

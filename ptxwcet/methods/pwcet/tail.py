@@ -1,4 +1,4 @@
-"""A fitted tail: which extremes, which law, and what it says of one run.
+"""Fits a tail: its extremes, its law, and the consequences for one run.
 
 Every probability here is that of *one run*. The maximum of ``b`` runs with extremal index
 ``theta`` stays below x with probability ``F(x)^(b theta)`` ([E] Equation 7): one run exceeds x
@@ -27,7 +27,7 @@ _TINY = 1e-300
 
 @dataclass(frozen=True, slots=True)
 class GoodnessOfFit:
-    """Statistics (Kolmogorov-Smirnov as ``sqrt(n) D``) and bootstrap p-values of a fit."""
+    """The statistics (Kolmogorov-Smirnov as ``sqrt(n) D``) and bootstrap p-values of a fit."""
 
     kolmogorov_smirnov: float
     anderson_darling: float
@@ -48,9 +48,9 @@ def assess_fit(
 
     Tables of Kolmogorov-Smirnov, Anderson-Darling and Cramer-von Mises hold for a law fixed
     beforehand; a law fitted to the same values is closer to them, and such tables would pass nearly
-    everything. The p-values come from a parametric bootstrap: samples of the fitted law, fitted by
-    the same estimator, give the distribution of each statistic. It depends on the shape only, and
-    hardly on the number of values, so that samples of at most 2,000 values serve for more.
+    everything. The p-values result from a parametric bootstrap: samples of the fitted law, fitted
+    by the same estimator, give the distribution of each statistic. It depends on the shape only,
+    and hardly on the number of values, so that samples of at most 2,000 values serve for more.
 
     p-values are at least ``1 / (replicates + 1)``. Cost: as many fits of at most 2,000 values.
     """
@@ -68,7 +68,7 @@ def assess_fit(
 
 
 def edf_statistics(probabilities: Floats) -> Floats:
-    """``sqrt(n) D``, ``A^2`` and ``W^2`` of each row of probabilities; shape (rows, 3)."""
+    """Returns ``sqrt(n) D``, ``A^2`` and ``W^2`` of each row of probabilities; shape (rows, 3)."""
     u = np.sort(np.clip(probabilities, _TINY, 1 - 1e-16), axis=1)
     n = u.shape[1]
     rank = np.arange(1, n + 1, dtype=np.float64)
@@ -80,7 +80,7 @@ def edf_statistics(probabilities: Floats) -> Floats:
 
 
 def likelihood_ratio(full: Law, restricted: Law, values: Floats) -> tuple[float, float]:
-    """Twice the gain of the law with a shape over the one without, and its p-value (chi2, 1)."""
+    """Returns twice the gain of the law with a shape over the other, and its p-value (chi2, 1)."""
     from scipy.stats import chi2
 
     gain = 2 * (log_likelihood(full, values) - log_likelihood(restricted, values))
@@ -90,7 +90,7 @@ def likelihood_ratio(full: Law, restricted: Law, values: Floats) -> tuple[float,
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Extremes:
-    """What a law is fitted to. ``values``: block maxima, or times above ``threshold``.
+    """The extremes of a fit. ``values``: block maxima, or times above ``threshold``.
 
     ``runs_per_maximum``: block size times extremal index (1 for excesses). ``rate``: share of runs
     above the threshold (1 for maxima), of all runs, declustered or not. ``threshold`` is NaN for
@@ -106,20 +106,20 @@ class Extremes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tail:
-    """A law with the extremes that it was fitted to."""
+    """A law with the extremes to which it was fitted."""
 
     law: Law
     extremes: Extremes
 
     def survival_of(self, exceedance: Floats | float) -> Floats:
-        """The survival in the law at which one run exceeds with probability ``exceedance``."""
+        """Returns the law's survival at which one run exceeds with probability ``exceedance``."""
         exceedance = np.asarray(exceedance, np.float64)
         if self.law.family.is_of_maxima:
             return -np.expm1(self.extremes.runs_per_maximum * np.log1p(-exceedance))
         return exceedance / self.extremes.rate
 
     def exceedance(self, values: Floats) -> Floats:
-        """Probability that one run takes longer than each of ``values``; for values in the tail."""
+        """Returns the probability that one run exceeds each of ``values``, in the tail."""
         if self.law.family.is_of_maxima:
             with np.errstate(over="ignore"):
                 gone = np.exp(-self.law.reduced(values))
@@ -127,17 +127,17 @@ class Tail:
         return self.extremes.rate * self.law.survival(values)
 
     def level(self, exceedance: Floats | float) -> Floats:
-        """The time that one run exceeds with probability ``exceedance``.
+        """Returns the time that one run exceeds with probability ``exceedance``.
 
-        NaN where the probability is above the threshold's rate: the law says nothing there.
+        NaN where the probability is above the threshold's rate: the law is undefined there.
         """
         survival = self.survival_of(exceedance)
         with np.errstate(invalid="ignore"):
-            found = self.law.quantile(np.minimum(survival, 1.0))
-        return np.where(survival <= 1.0, found, np.nan)
+            levels = self.law.quantile(np.minimum(survival, 1.0))
+        return np.where(survival <= 1.0, levels, np.nan)
 
     def reduced_level(self, exceedance: float) -> float:
-        """The reduced variate of :meth:`level`, which depends on no parameter of the law."""
+        """Returns the reduced variate of :meth:`level`, independent of the law's parameters."""
         survival = float(self.survival_of(exceedance))
         if self.law.family.is_of_maxima:
             return float(-np.log(-np.log1p(-survival)))
@@ -146,10 +146,9 @@ class Tail:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
-    """The times of a condition, in the order in which they were taken.
+    """The times of a condition, in the order of measurement.
 
-    ``spread`` are the times with ties taken apart; ``resolution`` the grid that they lie on, 0 if
-    there is none.
+    ``spread`` are the times with separated ties; ``resolution`` is their grid, 0 if there is none.
     """
 
     label: str
@@ -163,10 +162,10 @@ class Sample:
         return float(self.times.max())
 
     def rounded(self, value: float) -> float:
-        """A level on the grid of the times, rounded up, and at least the high-water mark.
+        """Returns a level on the grid of the times, rounded up, and at least the high-water mark.
 
-        NaN is the level of a probability so large that the law says nothing: the high-water mark
-        is above it.
+        NaN is the level of a probability so large that the law is undefined: the high-water mark is
+        above it.
         """
         if np.isnan(value):
             return self.high_water_mark
@@ -181,10 +180,10 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """A tail, the errors of its law's parameters (:func:`parameter_errors`), and how well it fits.
+    """A tail, its parameters' errors (:func:`parameter_errors`), and its goodness of fit.
 
-    ``is_eligible``: of the extractions that are tried it may be chosen; others are for the
-    stability plot.
+    ``is_eligible``: it may be chosen among the tried extractions; others are for the stability
+    plot.
     """
 
     tail: Tail
@@ -196,12 +195,12 @@ class Fit:
 
     @property
     def choice(self) -> float:
-        """The block size or the threshold that the extremes were taken with."""
+        """The block size or the threshold of the extremes."""
         extremes = self.tail.extremes
         return float(extremes.block_size) if extremes.block_size else extremes.threshold
 
     def scale_at(self, threshold: float) -> tuple[float, float]:
-        """The scale that the law has at a lower threshold, and its error: it should not change."""
+        """Returns the law's scale at a lower threshold, and its error: it should not change."""
         away = self.choice - threshold
         variance = self.scale_error**2 + (away * self.shape_error) ** 2 - 2 * away * self.covariance
         error = float(np.sqrt(variance)) if variance > 0 else float("nan")
@@ -215,7 +214,7 @@ def fit_tail(
     random: np.random.Generator,
     replicates: int = REPLICATES,
 ) -> Fit:
-    """Fits a law and tests the fit. Cost: that of :func:`assess_fit`."""
+    """Fits a law and tests the fit. Cost: as :func:`assess_fit`."""
     law = fit_law(family, extremes.values, estimator, extremes.threshold)
     errors = parameter_errors(law, extremes.values)
     goodness = assess_fit(law, extremes.values, estimator, random, replicates)
@@ -228,9 +227,9 @@ class CurvePoint:
 
     ``pwcet`` is the answer: the upper end of the confidence interval. ``estimate`` is the estimated
     curve, below the truth in half of all cases or more, and ``low`` the lower end. None of the
-    three is below the high-water mark; they are rounded up to the grid. ``law``, ``law_low``
-    and ``law_high`` are what the laws alone say; ``estimate_law`` and ``pwcet_law`` which of them
-    gave the estimate and the upper end.
+    three is below the high-water mark; they are rounded up to the grid. ``law``, ``law_low`` and
+    ``law_high`` are the values of the laws only; ``estimate_law`` and ``pwcet_law`` name the laws
+    that gave the estimate and the upper end.
     """
 
     exceedance: float
@@ -245,5 +244,5 @@ class CurvePoint:
 
     @property
     def has_ends(self) -> bool:
-        """Whether both ends of the interval were found (or the laws say nothing here)."""
+        """Whether both ends of the interval exist (or the laws are undefined here)."""
         return not (np.isinf(self.law_low) or np.isinf(self.law_high))

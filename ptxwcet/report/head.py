@@ -25,7 +25,7 @@ _Names = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class ReportHead:
-    """Number of the schema, and who made the report."""
+    """The number of the schema, and the tool and version that made the report."""
 
     schema: Literal[1]
     tool: str
@@ -60,7 +60,7 @@ class MachineHead(FileHead):
 
 @dataclass(frozen=True, slots=True)
 class KernelHead:
-    """What the row of a kernel begins with: its name and its launch.
+    """The beginning of a kernel's row: its name and its launch.
 
     ``kernel`` and ``parameters`` are of the PTX, ``readable`` and ``parameter_names`` (by PTX name)
     as people know them.
@@ -76,7 +76,7 @@ class KernelHead:
 
 @dataclass(frozen=True, slots=True)
 class BlockHead(KernelHead):
-    """What the row of a kernel begins with whose blocks are timed: they have so many warps."""
+    """The beginning of a kernel's row in studies that time blocks: also the number of warps."""
 
     warp_count: int
 

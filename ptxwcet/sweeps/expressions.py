@@ -7,8 +7,8 @@ and ``not``. The semantics are Python's, but values are limited to 64 bits.
 
 Only functions of this module are executed: a text is split into the few permitted words, Python's
 parser gives their syntax tree, and each node becomes a function of this module. Powers, attributes
-and subscripts are not permitted; texts and nesting are bounded, so that parsing and
-evaluating take a bounded time.
+and subscripts are not permitted; texts and nesting are bounded, so that parsing and evaluating
+take a bounded time.
 
 >>> template = parse_template("{m // 2}x{cdiv(m, 3)}")
 >>> template.render({"m": 64})

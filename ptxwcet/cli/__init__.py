@@ -1,1 +1,1 @@
-"""The command line (click's door); no analysis in it."""
+"""The command line, built on click; it contains no analysis."""

@@ -1,4 +1,4 @@
-"""What all commands have in common: how they print, an example, and that no output is an input."""
+"""Common parts of all commands: printing, an example, and the check that outputs are not inputs."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _REPORT_FILE = "report_file"
 class Command(click.Command):
     """A command of ptxwcet: every one takes ``--quiet``, ``--verbose`` and ``--color``.
 
-    Its outputs are compared with its inputs, and with one another, before it runs; a report goes to
-    the file of ``-o`` if the command has that option (options.report_options). ``example`` is a
-    line that works, shown at the end of ``--help``; ``needs`` are the extras without which it
-    cannot run (support.extras). What takes long says so on standard error, unless the command has
-    processes of its own (``forks``) and tells itself how far they are.
+    Its outputs are compared with its inputs, and with one another, before it runs; a report is
+    written to the file of ``-o`` if the command has that option (options.report_options).
+    ``example`` is a working command line, shown at the end of ``--help``; ``needs`` are the extras
+    without which it cannot run (support.extras). Long work is reported on standard error, unless
+    the command has processes of its own (``forks``) and reports their progress itself.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parses words; click.UsageError for an option that is given twice, or with nothing."""
-        if not ctx.resilient_parsing:  # words that are completed are not whole yet
+        if not ctx.resilient_parsing:  # words under completion are incomplete
             values, _, order = self.make_parser(ctx).parse_args(list(args))
             _refuse_repeated(ctx, order)
             _refuse_empty(ctx, order, values)
@@ -63,7 +63,7 @@ class Command(click.Command):
             formatter.write_text(self.example)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Runs the command, if it has what it needs and no output replaces an input.
+        """Runs the command, if its extras are installed and no output replaces an input.
 
         Raises PtxwcetError (PW233, PW235).
         """
@@ -85,13 +85,13 @@ class Command(click.Command):
         finally:
             set_manner(Manner())
             tell_first_use(None)
-        if output is not None and report is not None:  # an empty one, too: no older bound stays
+        if output is not None and report is not None:  # an empty one too: it replaces an old one
             write_text(output, "".join(report), "PW233")
         return code
 
 
 class _Warnings(logging.Handler):
-    """Says each warning once on standard error."""
+    """Prints each warning once on standard error."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -106,7 +106,7 @@ class _Warnings(logging.Handler):
 
 @contextlib.contextmanager
 def _warnings(handler: logging.Handler) -> Iterator[None]:
-    """Warnings go there meanwhile, and not where Python puts those that nobody handles."""
+    """Sends warnings to a handler meanwhile, and not to Python's handler of last resort."""
     logger = logging.getLogger("ptxwcet")
     logger.addHandler(handler)
     try:
@@ -116,9 +116,9 @@ def _warnings(handler: logging.Handler) -> Iterator[None]:
 
 
 class CommandGroup(Command, CommandTree):
-    """A command that has others behind its name: ``validate FILE``, and ``validate attack``.
+    """A command with subcommands: ``validate FILE``, and ``validate attack``.
 
-    The words that call one of those never come here (CommandTree.resolve_command).
+    Words that call a subcommand do not reach this command (CommandTree.resolve_command).
     """
 
     allow_extra_args = False
@@ -128,21 +128,21 @@ class CommandGroup(Command, CommandTree):
         super().__init__(*args, invoke_without_command=True, **kwargs)
 
     def words(self) -> str:
-        """What comes before the names of the others."""
+        """Returns the text before the names of the subcommands."""
         return f"{self.name} "
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        """How the command itself is used."""
+        """Returns how the command itself is used."""
         return click.Command.collect_usage_pieces(self, ctx)
 
 
 def _refuse_repeated(ctx: click.Context, order: Sequence[click.Parameter]) -> None:
-    """Of options that take one value the last would count, in silence."""
-    for one, times in Counter(order).items():
-        if times == 1 or not isinstance(one, click.Option) or one.multiple:
+    """Refuses repeated single-valued options, whose last value click would take silently."""
+    for option, times in Counter(order).items():
+        if times == 1 or not isinstance(option, click.Option) or option.multiple:
             continue
-        if one.secondary_opts or not one.is_flag:
-            raise click.UsageError(f"{one.opts[-1]} is given {times} times: give it once", ctx)
+        if option.secondary_opts or not option.is_flag:
+            raise click.UsageError(f"{option.opts[-1]} is given {times} times: give it once", ctx)
 
 
 def _refuse_empty(
@@ -170,13 +170,13 @@ def _printing() -> list[click.Parameter]:
     ]
 
 
-def _say_compiling(what: str, folder: Path | None) -> None:
+def _say_compiling(subject: str, folder: Path | None) -> None:
     kept = (
         f"no folder can be written to keep it: set {CACHE_VARIABLE}"
         if folder is None
         else f"kept in {folder}"
     )
-    echo(f"ptxwcet: compiling {what} once, which takes seconds; {kept}", err=True)
+    echo(f"ptxwcet: compiling {subject} once, which takes seconds; {kept}", err=True)
 
 
 def _color(chosen: str) -> bool | None:
@@ -185,7 +185,7 @@ def _color(chosen: str) -> bool | None:
 
 @contextlib.contextmanager
 def _logging() -> Iterator[None]:
-    """What is logged goes to standard error meanwhile."""
+    """Sends log messages to standard error meanwhile."""
     logger, handler = logging.getLogger("ptxwcet"), logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(relativeCreated)7.0f ms  %(message)s"))
     before = logger.level

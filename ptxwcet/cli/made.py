@@ -1,4 +1,4 @@
-"""What a page says of how it was made: the command, the time."""
+"""The origin of a page: its command and its time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ptxwcet.opened.budgets import Budget
 
 
 def command_line() -> str:
-    """The command as it was given, options in the order of their definition."""
+    """Returns the command as it was given, options in the order of their definition."""
     context = click.get_current_context()
     words = context.command_path.split()
     for parameter in context.command.params:
@@ -33,7 +33,7 @@ def command_line() -> str:
 
 
 def page_time() -> datetime:
-    """The time, or that of SOURCE_DATE_EPOCH: with it, equal input gives equal bytes."""
+    """Returns the time, or SOURCE_DATE_EPOCH: with it, equal input gives equal bytes."""
     stated = os.environ.get("SOURCE_DATE_EPOCH", "")
     with contextlib.suppress(ValueError, OverflowError, OSError):
         return datetime.fromtimestamp(int(stated), UTC)

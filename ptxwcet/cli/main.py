@@ -1,10 +1,10 @@
-"""Entry point: ``ptxwcet FILE ...`` bounds kernels, ``ptxwcet COMMAND ...`` does the rest.
+"""Entry point: ``ptxwcet FILE ...`` bounds kernels, ``ptxwcet COMMAND ...`` runs a command.
 
 Exit codes: 0 answered; 1 refused, a check such as ``--budget`` failed, or the output could not be
-written (a full disk, a reader that left); 2 usage: what is named on the command line is malformed,
-missing, not known, or would be replaced. Bad input gives diagnostics on standard error, never a
+written (a full disk, a closed pipe); 2 usage: an argument of the command line is malformed,
+missing, unknown, or would be replaced. Bad input gives diagnostics on standard error, never a
 traceback; a bug of ours gives PW901 and asks for a report. A signal that stops the program (130 for
-Ctrl-C, 143 for TERM, 129 for HUP) leaves no part of a file and no process behind.
+Ctrl-C, 143 for TERM, 129 for HUP) leaves no part of a file and no process.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _GO_ON = (
 
 
 class _Commands(CommandTree):
-    """All commands; words that begin with none are those of the default command."""
+    """All commands; words that do not begin with a command go to the default command."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         first = next((arg for arg in args if not arg.startswith("-")), None)
@@ -60,7 +60,7 @@ def commands() -> None:
 
 
 class _Stopped(BaseException):
-    """A signal says that the program is to end: its number."""
+    """A signal requests the end of the program: its number."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -69,7 +69,7 @@ class _Stopped(BaseException):
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line and exits with the documented code."""
-    # what is closed is None, and a file that is opened would take its place
+    # a closed stream is None, and an opened file would take its descriptor
     sys.stdin = sys.stdin or open(os.devnull, encoding="utf-8")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     if sys.stdout is None:
@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except _Stopped as stop:
         code = 128 + stop.number
         _complain(_GO_ON)
-    except BrokenPipeError:  # the reader has seen enough: no message
+    except BrokenPipeError:  # the reader closed the pipe: no message
         _drop_output()
         code = 1
     except OSError as error:
@@ -133,7 +133,7 @@ def _stopped_by(*numbers: int) -> Iterator[None]:
     before = {}
     for number in set(numbers):
         if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores one
-            with contextlib.suppress(ValueError):  # not the main thread
+            with contextlib.suppress(ValueError):  # not in the main thread
                 before[number] = signal.signal(number, stop)
     try:
         yield
@@ -143,14 +143,14 @@ def _stopped_by(*numbers: int) -> Iterator[None]:
 
 
 def _accept_any_text() -> None:
-    """Text that the terminal's encoding lacks is shown as escapes, and raises nothing."""
+    """Replaces characters that the terminal's encoding lacks by escapes, instead of errors."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def _drop_output() -> None:
-    """Sends what is still to be written nowhere: the interpreter flushes once more at its end."""
+    """Discards pending output: the interpreter flushes once more at its end."""
     sink = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):

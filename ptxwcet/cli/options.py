@@ -1,4 +1,4 @@
-"""Every option that more than one command has: one spelling, one meaning, one definition."""
+"""The options that several commands have, each with one name, one meaning, one definition."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ _POLICIES = f"Warp scheduler: {POLICY_NAMES}."
 _ENTRY = re.compile(r"\.entry\s+([\w$%]+)")
 
 
-# A completion never fails: where nothing can be offered, nothing is.
+# Completion never fails: without candidates it offers none.
 def completed(words: Callable[[], Iterable[str]]) -> Callable[..., list[CompletionItem]]:
-    """What completes one of some words."""
+    """Returns the completion function of a list of words."""
     return lambda _context, _parameter, incomplete: [
         CompletionItem(word) for word in words() if word.startswith(incomplete)
     ]
@@ -55,16 +55,16 @@ def completed(words: Callable[[], Iterable[str]]) -> Callable[..., list[Completi
 def _complete_kernels(
     context: click.Context, _: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """The kernels of the FILE or FILES that stand before, by their names in the PTX."""
+    """Returns the kernels of the preceding FILE or FILES, by their names in the PTX."""
     given = context.params.get("file") or context.params.get("files")
-    found: list[str] = []
-    # an option without its value leaves the words before it unread
+    names: list[str] = []
+    # a preceding option without its value leaves the words unread
     for path in (given,) if isinstance(given, str) else given or context.args:
         try:
-            found += _ENTRY.findall(read_text(path, MOST_TEXT_BYTES, "replace"))
+            names += _ENTRY.findall(read_text(path, MOST_TEXT_BYTES, "replace"))
         except (OSError, ValueError):
             continue
-    return [CompletionItem(name) for name in found if name.startswith(incomplete)]
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
 FILE: Option = click.argument("file", type=PTX_FILE)
@@ -76,7 +76,7 @@ FILES: Option = click.argument("files", type=PTX_FILES, nargs=-1, required=True)
 
 
 def _checked_size(_: click.Context, option: click.Parameter, text: str | None) -> str | None:
-    """The size as it is given, if it is one: no file is read for a mistake (PW210)."""
+    """Returns the size as given, if it is valid: else it is refused before files are read."""
     if text is not None and option.name is not None:
         parse_dim3(text, option.name)
     return text
@@ -103,7 +103,7 @@ _OF_KINDS: dict[table.Kind, dict[str, Any]] = {
     table.ANY_NUMBER: {"type": click.INT},
     table.FLOAT: {"type": click.FLOAT},
     table.FLOATS: {"type": click.FLOAT, "multiple": True},
-    table.CYCLES: {"type": click.INT},  # whoever loads the machine says which
+    table.CYCLES: {"type": click.INT},  # loading the machine reports the valid range
     table.REGISTERS: {
         "type": InputFile(unless=lambda text: text == table.ASK_PTXAS or table.is_count(text))
     },
@@ -115,18 +115,18 @@ _OF_KINDS: dict[table.Kind, dict[str, Any]] = {
 
 
 def option(name: str, help_text: str = "", **changes: Any) -> Option:
-    """Returns an option of the table; ``changes`` are what click is told otherwise by a command."""
-    row = OPTIONS[name]
-    settings: dict[str, Any] = _OF_KINDS.get(row.kind, {})
-    if row.kind.least is not None and not settings:
-        settings = {"type": click.IntRange(row.kind.least, row.kind.most)}
-    if isinstance(row.kind, table.Words):
-        settings = {"type": click.Choice(row.kind.words)}
-    settings = settings | ({"default": row.default} if row.default else {}) | changes
-    names, *metavar = re.split(r" (?!-)", row.words)
+    """Returns an option of the table; ``changes`` are settings that a command overrides."""
+    entry = OPTIONS[name]
+    settings: dict[str, Any] = _OF_KINDS.get(entry.kind, {})
+    if entry.kind.least is not None and not settings:
+        settings = {"type": click.IntRange(entry.kind.least, entry.kind.most)}
+    if isinstance(entry.kind, table.Words):
+        settings = {"type": click.Choice(entry.kind.words)}
+    settings = settings | ({"default": entry.default} if entry.default else {}) | changes
+    names, *metavar = re.split(r" (?!-)", entry.words)
     settings = {
         "metavar": metavar[0] if metavar else None,
-        "help": help_text or row.help or None,
+        "help": help_text or entry.help or None,
         "show_default": settings.get("default") is not None,
         **settings,
     }
@@ -159,11 +159,11 @@ _ORDER = (
     *("kernel", "link", "arch", "machine_code", "nvcc_options", "block", "grid", "params"),
     *("launch", "cuda_source", "loop_bounds", "facts", "sms", "resident_blocks", "co_runner"),
 )
-"""Which options ``--help`` lists first, of those that stand together."""
+"""The order in which ``--help`` lists the first options of a group."""
 
 
 def _group(arguments: Any, without: Any = None) -> Option:
-    """Adds the options of a class of the table, but those of another class."""
+    """Returns the options of a class of the table, but those of another class."""
     left_out = without.__annotations__ if without else {}
     names = [one for one in arguments.__annotations__ if OPTIONS[one].words and one not in left_out]
     rank = {name: place for place, name in enumerate(_ORDER)}
@@ -172,13 +172,13 @@ def _group(arguments: Any, without: Any = None) -> Option:
 
 _LAUNCH = _group(table.LaunchArguments)
 machine_options = _group(table.MachineArguments, table.LaunchArguments)
-"""What says which machine, for a command that takes its launch from a launch file."""
+"""The options of the machine, for a command that takes its launch from a launch file."""
 gpu_options = _group(table.GridArguments, table.MachineArguments)
-"""What says which SMs a launch has, and how many blocks each holds."""
+"""The options of the launch's SMs, and of their numbers of resident blocks."""
 launch_options = all_of(FILE, _LAUNCH)
-"""FILE, and what says which kernel and which launch."""
+"""FILE, and the options of the kernel and the launch."""
 analysis_options = all_of(launch_options, machine_options)
-"""The same, and what says which machine."""
+"""The same, and the options of the machine."""
 analysis_options_of_files = all_of(FILES, _LAUNCH, machine_options)
 """The options of an analysis, for a command that takes several FILES."""
 version_options = all_of(
@@ -199,10 +199,10 @@ makespan_options = all_of(
 def refuse_idle(why: str, *names: str) -> None:
     """Raises click.UsageError for an option that is given and counts for nothing here, with why."""
     context = click.get_current_context()
-    for one in context.command.params:
-        source = context.get_parameter_source(one.name or "")
-        if one.name in names and source is ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"{one.opts[-1]} {why}")
+    for param in context.command.params:
+        source = context.get_parameter_source(param.name or "")
+        if param.name in names and source is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{param.opts[-1]} {why}")
 
 
 def refuse_idle_seed(policy: str | None, jitter: int | None) -> None:
@@ -211,11 +211,11 @@ def refuse_idle_seed(policy: str | None, jitter: int | None) -> None:
         refuse_idle("is of --policy random and of --jitter: nothing else is random here", "seed")
 
 
-# --- Options that commands say more of ------------------------------------------------------------
+# --- Options with a help text of the command ------------------------------------------------------
 
 
 def policy(help_text: str = _POLICIES, **changes: Any) -> Option:
-    """The warp scheduler of a simulated machine, or the known one of a bound."""
+    """Returns the warp scheduler of a simulated machine, or the known one of a bound."""
     complete = completed(lambda: [one.value for one in Policy])
     return option("policy", help_text, shell_complete=complete, **changes)
 
@@ -233,7 +233,7 @@ class _Workers(click.IntRange):
 
 
 def workers(help_text: str, *, cluster: bool = False) -> Option:
-    """How many things are done at once on this computer, or the cluster that does them instead."""
+    """Returns the option of the number of local workers, or of the cluster that replaces them."""
     others = "; or a running Dask scheduler, whose workers do the work: tcp://host:8786"
     shown = f"{help_text}{others if cluster else ''}.  [default: one a core]"
     metavar = "N|ADDRESS" if cluster else "N"
@@ -249,7 +249,7 @@ def report_options_of(*kinds: str) -> Option:
 
 
 def format_option(*kinds: str, help_text: str = "") -> Option:
-    """In which form a command prints; the first kind is the default."""
+    """Returns the option of the output format; the first kind is the default."""
     return option("form", help_text, type=click.Choice(kinds), default=kinds[0])
 
 
@@ -257,7 +257,7 @@ report_options = report_options_of("text", "json")
 """How a report is printed and where: its text or JSON, on standard output or in a file."""
 
 
-# --- What they ask for ----------------------------------------------------------------------------
+# --- The request from options ---------------------------------------------------------------------
 
 
 def request_from(file: str, **given: Any) -> Request:
@@ -280,7 +280,7 @@ def request_from(file: str, **given: Any) -> Request:
             "--arch and --nvcc-options are for CUDA source and binaries: PTX is compiled already"
         )
     if is_made or is_code:
-        # here: PTX needs neither compiler nor opener
+        # imported here: PTX needs neither compiler nor cuobjdump
         from ptxwcet.opened.nvcc import Compilation, ptx_text
 
         compilation = Compilation(arch, tuple(_split(nvcc_options or "")), bool(given["link"]))

@@ -1,7 +1,7 @@
-"""What every command prints goes through here: nothing in an input steers a terminal.
+"""The output of all commands: no character of an input controls the terminal.
 
-How much is printed, in which colours and where to is said by the options that every command has
-(:mod:`ptxwcet.cli.command`); they are kept here for the time of one command.
+The options that every command has (:mod:`ptxwcet.cli.command`) select the amount, the colours and
+the destination of output; they are stored here while a command runs.
 """
 
 from __future__ import annotations
@@ -39,33 +39,33 @@ _STYLES: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = (
 
 @dataclass
 class Manner:
-    """How a command prints. ``report``: what standard output is kept in, if it goes to a file."""
+    """The settings of printing. ``report`` collects standard output that goes to a file."""
 
     is_quiet: bool = False
-    color: bool | None = None  # None: where a terminal reads it
+    color: bool | None = None  # None: only on a terminal
     report: list[str] | None = None
 
 
 _manner = Manner()
-_printing = RLock()  # progress is told by a thread of its own
-_status_width = 0  # of the line of progress that stands on the terminal
+_printing = RLock()  # a thread of its own reports progress
+_status_width = 0  # the width of the progress line on the terminal
 
 
 def set_manner(manner: Manner) -> None:
-    """Says how what is printed from now on is printed."""
+    """Sets how all further output is printed."""
     global _manner
     _manner = manner
 
 
 def is_quiet() -> bool:
-    """Whether only answers and errors are asked for."""
+    """Returns whether only answers and errors are printed."""
     return _manner.is_quiet
 
 
 def echo(text: str = "", *, err: bool = False, nl: bool = True) -> None:
-    """Prints a text, characters that are not printable shown as ``\\uXXXX`` (see printable).
+    """Prints a text, with unprintable characters as ``\\uXXXX`` (see printable).
 
-    JSON text stays what it was: there the same spelling is the character.
+    JSON text keeps its meaning: the same spelling is the character there.
     """
     shown = printable(text)
     if not err and _manner.report is not None:
@@ -79,7 +79,7 @@ def echo(text: str = "", *, err: bool = False, nl: bool = True) -> None:
 
 
 def show_status(text: str) -> None:
-    """A line of progress on the terminal, in the place of the one before."""
+    """Shows a line of progress on the terminal, in place of the previous one."""
     global _status_width
     shown = printable_line(text)
     with _printing:
@@ -97,7 +97,7 @@ def wipe_status() -> None:
 
 
 def _painted(text: str) -> str:
-    """The text in colours."""
+    """Returns the text in colours."""
     for pattern, style in _STYLES:
         text = pattern.sub(partial(_styled, style), text)
     return text
@@ -121,9 +121,9 @@ def show(form: str, report: Any, render: Callable[[Any], str]) -> None:
 
 
 def json_text(data: Any) -> str:
-    """Data as JSON, two spaces a level; dataclasses as objects, enums as their values.
+    """Returns data as JSON, indented by two spaces; dataclasses as objects, enums as their values.
 
-    Reports carry a digest of their content.
+    Reports have a digest of their content.
     """
     return json.dumps(sealed(_plain(data)), indent=2, ensure_ascii=False)
 
@@ -137,12 +137,12 @@ def _plain(data: Any) -> Any:
         case list() | tuple():
             return [_plain(one) for one in data]
         case _ if is_dataclass(data):
-            return {one.name: _plain(getattr(data, one.name)) for one in fields(data)}
+            return {field.name: _plain(getattr(data, field.name)) for field in fields(data)}
     return data
 
 
 def finish(diagnostics: Sequence[Diagnostic], *, is_partial: bool = False) -> int:
-    """Prints diagnostics to standard error; the exit code that goes with them (see exit_code)."""
+    """Prints diagnostics to standard error; returns their exit code (see exit_code)."""
     shown = [one for one in diagnostics if not is_quiet() or one.severity is Severity.ERROR]
     if shown:
         echo(render_all(shown), err=True)

@@ -1,8 +1,8 @@
-"""Paths on the command line: what each one is for, and the guard that no output replaces an input.
+"""Paths on the command line: their roles, and the guard that no output replaces an input.
 
-A path parameter has one of the types of this module, which says whether it is read or written;
+A path parameter has one of the types of this module, which defines whether it is read or written;
 :class:`~ptxwcet.cli.command.Command` has all of them compared before it begins. Two names are the
-same file if the system says so (links, another spelling of the path, a file system that ignores
+same file if the system reports so (links, another spelling of the path, a file system that ignores
 case).
 """
 
@@ -34,8 +34,8 @@ PICTURES = (".png", ".svg")
 class InputFile(click.Path):
     """A file that is read: it exists, is a regular file and can be opened.
 
-    ``beside`` are suffixes of files that are read, too, if they lie beside it under its name.
-    ``unless`` says which words are something else than a file.
+    ``beside`` are suffixes of files that are also read, if they have its name and folder.
+    ``unless`` tests for words that are not files.
     """
 
     def __init__(self, *beside: str, unless: Callable[[str], bool] = lambda _: False) -> None:
@@ -44,7 +44,7 @@ class InputFile(click.Path):
         self.unless = unless
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """What was given; click.BadParameter for a file that cannot be read."""
+        """Returns the given value; raises click.BadParameter for a file that cannot be read."""
         path = os.fspath(value)
         if self.unless(path):
             return value
@@ -56,13 +56,13 @@ class InputFile(click.Path):
         return super().convert(value, param, ctx)
 
     def shell_complete(self, ctx: Any, param: Any, incomplete: str) -> list[CompletionItem]:
-        """Files, and for the first word behind a command the commands behind its name."""
+        """Returns files, and for the first word after a command also its subcommands."""
         if isinstance(ctx.command, CommandTree) and isinstance(param, click.Argument):
             return ctx.command.shell_complete(ctx, incomplete)
         return super().shell_complete(ctx, param, incomplete)
 
     def reads(self, value: str | Path) -> Iterator[Path]:
-        """Every file that is read because of this one."""
+        """Yields every file that is read because of this one."""
         if self.unless(str(value)):
             return
         path = Path(value)
@@ -74,23 +74,23 @@ class InputFile(click.Path):
 class PtxInput(InputFile):
     """The PTX that is read: a file, or ``-`` for standard input."""
 
-    patterns = False  # whether the command itself expands them (expand_patterns)
+    patterns = False  # whether the command expands them (expand_patterns)
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The path as given; click.BadParameter for one that cannot be read."""
+        """Returns the path as given; click.BadParameter for one that cannot be read."""
         if value == STANDARD_INPUT or (self.patterns and expand_patterns([value]) != (value,)):
             return value
         return super().convert(value, param, ctx)
 
     def reads(self, value: str | Path) -> Iterator[Path]:
-        """The files and what lies beside them."""
+        """Yields the files and their companions in the same folder."""
         if value != STANDARD_INPUT:
             for path in expand_patterns([str(value)]) if self.patterns else (value,):
                 yield from super().reads(path)
 
 
 def is_kernel_string(text: str) -> bool:
-    """Whether a word is one of capital letters, and not the name of a file that is here."""
+    """Returns whether a word is one of capital letters, and not the name of a file that is here."""
     return text.isalpha() and text.isupper() and not os.path.exists(text)
 
 
@@ -101,20 +101,20 @@ class PtxInputs(PtxInput):
 
 
 class KernelInput(PtxInput):
-    """The PTX that is read, or a kernel of it: ``FILE:KERNEL``. A file of that name goes first."""
+    """PTX to read, or a kernel of it: ``FILE:KERNEL``. A file of that name has priority."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """What was given; click.BadParameter for a file that cannot be read."""
+        """Returns the given value; raises click.BadParameter for a file that cannot be read."""
         super().convert(split_kernel(str(value))[0], param, ctx)
         return value
 
     def reads(self, value: str | Path) -> Iterator[Path]:
-        """The file and what lies beside it."""
+        """Yields the file and its companions in the same folder."""
         yield from super().reads(split_kernel(str(value))[0])
 
 
 def split_kernel(text: str) -> tuple[str, str | None]:
-    """Path and kernel of ``FILE:KERNEL``; no kernel without one, or where no such file is."""
+    """Returns path and kernel of ``FILE:KERNEL``; no kernel without one, or without such a file."""
     ends = [place for place, letter in enumerate(text) if letter == ":"]
     for end in () if os.path.exists(text) else ends:  # names of C++ have colons, too
         if os.path.isfile(text[:end]):
@@ -123,11 +123,11 @@ def split_kernel(text: str) -> tuple[str, str | None]:
 
 
 def expand_patterns(names: Iterable[str]) -> tuple[str, ...]:
-    """The files, each once; for a folder those that a front end reads by the suffix, as ``*.ptx``,
-    and what is compiled of such files where there are none; for a pattern that the shell left as it
-    is what it matches.
+    """Returns the files, each once; of a folder the files that a front end reads by the suffix, as
+    ``*.ptx``, and without these the files compiled from them; of a pattern that the shell did not
+    expand the matching files.
 
-    What matches nothing, and the name of a file that exists, stays as it is.
+    A pattern without a match, and the name of an existing file, stays as it is.
     """
     paths: dict[str, None] = {}
     for name in names:
@@ -145,7 +145,7 @@ class LaunchInput(InputFile):
     """A launch file: the arrays that it names are read, too."""
 
     def reads(self, value: str | Path) -> Iterator[Path]:
-        """The file and those that it names; a file that is malformed names none."""
+        """Yields the file and the files that it names; a malformed file names none."""
         yield from super().reads(value)
         for name in _named_files(_tables(value)):
             yield Path(value).parent / name
@@ -155,16 +155,16 @@ def _tables(path: str | Path) -> dict[str, Any]:
     try:
         return parse_toml(SourceFile(str(path), read_text(path, MOST_TOML_BYTES)))
     except (OSError, ValueError, NotToml, tomllib.TOMLDecodeError):
-        return {}  # the command itself says what is wrong with it
+        return {}  # the command itself reports the problem
 
 
 class SequenceInput(InputFile):
-    """A sequence file: what its launches name is read, too, and what their launch files name."""
+    """A sequence file: files named by its launches, and by their launch files, are also read."""
 
     table, patterns = "launch", "file"
 
     def reads(self, value: str | Path) -> Iterator[Path]:
-        """The file and those that it names; a file that is malformed names none."""
+        """Yields the file and the files that it names; a malformed file names none."""
         yield from super().reads(value)
         entries = _tables(value).get(self.table)
         for entry in entries if isinstance(entries, list) else ():
@@ -175,7 +175,7 @@ class SequenceInput(InputFile):
                         yield from self._named(str(Path(value).parent / name), key)
 
     def _named(self, path: str, key: str) -> Iterator[Path]:
-        """What is read because a table names a path, or a pattern of them."""
+        """Yields the files that are read because a table names a path, or a pattern of them."""
         kind = LaunchInput() if key == "launch" else InputFile(".cu")
         for one in expand_patterns([path]) if key == self.patterns else (path,):
             yield from kind.reads(one)
@@ -188,21 +188,21 @@ class PlanInput(SequenceInput):
 
 
 class MachineInput(InputFile):
-    """A machine: a name that comes with the tool, or the path of a machine file."""
+    """A machine: the name of a machine of the tool, or the path of a machine file."""
 
     name = "machine"
 
     def shell_complete(self, ctx: Any, param: Any, incomplete: str) -> list[CompletionItem]:
-        """The machines that come with the tool, else files."""
+        """Returns the machines of the tool, else files."""
         known = [CompletionItem(name) for name in machine_names() if name.startswith(incomplete)]
         return known or super().shell_complete(ctx, param, incomplete)
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The name or path as given: the command says what is wrong with it (PW301)."""
+        """Returns the name or path as given: the command reports its problems (PW301)."""
         return value
 
     def reads(self, value: str | Path) -> Iterator[Path]:
-        """Where the machine is kept; nothing if there is none of that name."""
+        """Yields where the machine is kept; nothing if there is none of that name."""
         try:
             yield find_machine_file(str(value))
         except PtxwcetError:
@@ -210,9 +210,9 @@ class MachineInput(InputFile):
 
 
 def why_unreachable(path: Path) -> str | None:
-    """Why nothing can be at a path, as a name that is too long; None where something is or may be.
+    """Returns why no file can exist at a path, such as a name that is too long; else None.
 
-    ``Path.exists`` and the like say no more than that nothing is there, from Python 3.14 on.
+    From Python 3.14 on ``Path.exists`` and the like only report that no file exists.
     """
     try:
         path.lstat()
@@ -226,8 +226,8 @@ def why_unreachable(path: Path) -> str | None:
 class OutputFile(click.Path):
     """A file that is written; its folder exists.
 
-    Its name ends in one of ``ends``, if there are any. ``beside`` is the suffix of a second file
-    that the command writes under this one's name.
+    Its name ends in one of ``ends``, if there are any. ``beside`` is the suffix of a second file of
+    its name that the command writes.
     """
 
     def __init__(self, *ends: str, beside: str | None = None) -> None:
@@ -236,7 +236,7 @@ class OutputFile(click.Path):
         self.beside = beside
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The path; click.BadParameter for one that cannot be a file, before anything is run."""
+        """Returns the path; raises click.BadParameter before any work if it cannot be a file."""
         path = Path(value)
         if reason := why_unreachable(path):
             self.fail(f"cannot write '{path}': {reason}", param, ctx)
@@ -247,7 +247,7 @@ class OutputFile(click.Path):
         return super().convert(value, param, ctx)
 
     def writes(self, value: Path) -> Iterator[Written]:
-        """Every file that is written because of this one."""
+        """Yields every file that is written because of this one."""
         yield Written(value)
         if self.beside is not None:
             yield Written(value.with_suffix(self.beside))
@@ -261,11 +261,11 @@ class OutputFileOrFolder(OutputFile):
         self.names = names
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The path; click.BadParameter for one that cannot be a file."""
+        """Returns the path; click.BadParameter for one that cannot be a file."""
         return Path(value) if os.path.isdir(value) else super().convert(value, param, ctx)
 
     def writes(self, value: Path) -> Iterator[Written]:
-        """The file, or those in the folder."""
+        """Yields the file, or those in the folder."""
         if value.is_dir():
             yield from (Written(value / name) for name in self.names)
         else:
@@ -280,7 +280,7 @@ class OutputFolder(click.Path):
         self.suffixes = suffixes
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The path; click.BadParameter for one that cannot be a folder."""
+        """Returns the path; click.BadParameter for one that cannot be a folder."""
         path = Path(value)
         if reason := why_unreachable(path):
             self.fail(f"cannot write '{path}': {reason}", param, ctx)
@@ -290,7 +290,7 @@ class OutputFolder(click.Path):
         return super().convert(value, param, ctx)
 
     def writes(self, value: Path) -> Iterator[Written]:
-        """The folder, and what may be written into it."""
+        """Yields the folder, and what may be written into it."""
         yield Written(value, self.suffixes)
 
 
@@ -302,12 +302,12 @@ class PictureFiles(OutputFolder):
         self.ends = PICTURES
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The path; click.BadParameter for one that cannot be."""
+        """Returns the path; click.BadParameter for one that cannot be."""
         super().convert(Path(value).parent, param, ctx)
         return Path(value)
 
     def writes(self, value: Path) -> Iterator[Written]:
-        """The pictures in the folder of the name."""
+        """Yields the pictures in the folder of the name."""
         yield Written(value.parent, self.suffixes)
 
 
@@ -319,7 +319,7 @@ class Written:
     suffixes: tuple[str, ...] = ()
 
     def hits(self, other: Path) -> bool:
-        """Whether writing would replace the file ``other``."""
+        """Returns whether writing would replace the file ``other``."""
         if is_same_file(self.path, other):
             return True
         if not self.suffixes or other.suffix not in self.suffixes:
@@ -330,7 +330,7 @@ class Written:
 def check_outputs(command: click.Command, params: dict[str, Any]) -> None:
     """Raises click.UsageError if an output is the same file as an input or as another output.
 
-    And for one whose name does not end as its kind says.
+    An output whose name has a wrong suffix is refused as well.
     """
     inputs: list[Path] = []
     outputs: list[tuple[str, Written]] = []
@@ -360,10 +360,10 @@ def check_outputs(command: click.Command, params: dict[str, Any]) -> None:
 
 
 def is_same_file(path: Path, other: Path) -> bool:
-    """Whether two paths lead to one file, that need not exist.
+    """Returns whether two paths lead to the same file, which need not exist.
 
-    A device or a pipe is no file that could be replaced: it is never the same. Where neither
-    exists, names that differ in case only count as the same: on some file systems they are.
+    A device or a pipe is not a file that could be replaced: it is never the same. If neither
+    exists, names that differ only in case are the same: on some file systems they are.
     """
     try:
         if path.exists() and other.exists():
@@ -375,12 +375,12 @@ def is_same_file(path: Path, other: Path) -> bool:
 
 
 def _folders(path: Path) -> tuple[Path, ...]:
-    """The folders of a file as it is named and as it is found behind links."""
+    """Returns the folders of a file as named and with links resolved."""
     return path.parent, Path(os.path.realpath(path)).parent
 
 
 def _named_files(tables: Any) -> Iterator[str]:
-    """The values of every key ``file`` of a launch file. Depth is limited by the reader."""
+    """Yields the values of every key ``file`` of a launch file. Depth is limited by the reader."""
     if isinstance(tables, dict):
         for key, value in tables.items():
             if key == "file" and isinstance(value, str):

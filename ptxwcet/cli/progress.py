@@ -1,7 +1,7 @@
-"""Progress of a run on standard error: from two seconds on, wherever it goes.
+"""Progress of a run on standard error, from two seconds on, for any destination.
 
-On a terminal there is one line, which the next thing printed replaces. A log keeps every state, so
-that there is a line after two seconds and then one each ten. Nothing is shown with --quiet.
+On a terminal there is one line, which the next output replaces. A log keeps every state, with a
+line after two seconds and then one every ten. Nothing is shown with --quiet.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _LOG_SECONDS = 10.0
 FIRST_SECONDS = 2.0
 """When something is shown for the first time."""
 
-_spoken = 0.0  # when a line of progress was shown last, by time.monotonic
+_spoken = 0.0  # when a line of progress was last shown, by time.monotonic
 
 
 class ProgressLine:
-    """How much is done, told by whoever does it."""
+    """The completed part of some work, reported by the work itself."""
 
     def __init__(self, things: str = "blocks") -> None:
         self._things = things
@@ -48,9 +48,9 @@ class ProgressLine:
         self.show_part(text, done / blocks)
 
     def show_part(self, text: str, done: float) -> None:
-        """Shows what is being done, and which part of it (0 to 1) is.
+        """Shows the current work, and its completed part (0 to 1).
 
-        Raises BrokenPipeError if who reads standard output has left: nobody waits for the rest.
+        Raises BrokenPipeError if standard output is a closed pipe, so that the work can end.
         """
         global _spoken
         _require_reader()
@@ -67,10 +67,10 @@ class ProgressLine:
 
 
 class StillAtWork:
-    """A line that a command is still at work, where nobody else says how much is done.
+    """A line that a command is still at work, for work that does not report progress.
 
-    It names the last thing that was logged (a kernel). A thread of its own shows it, so
-    that long steps need not be taken apart.
+    It names the last logged item (a kernel). A thread of its own shows it, so long steps need no
+    interruption.
     """
 
     def __init__(self, command: str) -> None:
@@ -95,7 +95,7 @@ class StillAtWork:
 
     def _watch(self) -> None:
         wait = FIRST_SECONDS
-        with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
+        with contextlib.suppress(OSError, ValueError):  # the reader has closed it
             while not self._stop.wait(wait):
                 wait = _between()
                 if time.monotonic() - _spoken >= wait:
@@ -134,8 +134,8 @@ class _Stage(logging.Handler):
 
 
 def _require_reader() -> None:
-    """Raises BrokenPipeError if standard output is a pipe that nobody reads any more."""
-    with contextlib.suppress(AttributeError, ValueError):  # no poll here, or no file
+    """Raises BrokenPipeError if standard output is a pipe without a reader."""
+    with contextlib.suppress(AttributeError, ValueError):  # no poll on this system, or not a file
         asked = select.poll()
         asked.register(sys.stdout.fileno(), 0)
         if any(state & select.POLLERR for _, state in asked.poll(0)):

@@ -1,6 +1,6 @@
-"""Every command: the heading under which ``--help`` lists it, its module, and what it is for.
+"""Every command: its heading in ``--help``, its module, and its summary.
 
-A command of two words belongs to that of the first: ``validate FILE`` and ``validate attack``.
+A command of two words belongs to the first: ``validate FILE`` and ``validate attack``.
 """
 
 from __future__ import annotations
@@ -77,22 +77,22 @@ class CommandTree(click.Group):
     """A group of these commands: they are imported on use, since none pays for another."""
 
     def words(self) -> str:
-        """What comes before the names of its commands: nothing, or the first word and a blank."""
+        """Returns the text before its commands' names: empty, or the first word and a blank."""
         return ""
 
     def _rows(self, heading: str) -> Iterator[tuple[str, str]]:
-        """Name and summary of each command under a heading."""
+        """Yields name and summary of each command under a heading."""
         for words, (_, summary) in HEADINGS[heading].items():
             name = words.removeprefix(self.words())
             if words.startswith(self.words()) and " " not in name:
                 yield name, summary
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names of the commands."""
+        """Returns the names of the commands."""
         return sorted(name for heading in HEADINGS for name, _ in self._rows(heading))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of a name, loaded."""
+        """Returns the command of a name, loaded."""
         if cmd_name not in self.list_commands(ctx):
             return None
         words = self.words() + cmd_name
@@ -104,7 +104,7 @@ class CommandTree(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that words call, of one word or of two, and the words that are left."""
+        """Resolves the command of one word or of two; returns it and the remaining words."""
         name, command, rest = super().resolve_command(ctx, args)
         if isinstance(command, CommandTree) and rest:
             inner = command.get_command(ctx, rest[0])
@@ -115,9 +115,9 @@ class CommandTree(click.Group):
         return name, command, rest
 
     def refuse_misspelt(self, ctx: click.Context, word: str, otherwise: str = "") -> None:
-        """click.UsageError for a word that is like the name of a command, and that of no file.
+        """Raises click.UsageError for a word that resembles a command's name, and not a file's.
 
-        Without such a name there is one only if it is said what to do ``otherwise``.
+        Without such a name it raises only if there is a remedy ``otherwise``.
         """
         near = get_close_matches(word.lower(), self.list_commands(ctx), 1)
         hint = f"did you mean {self.words()}{near[0]}?" if near else otherwise
@@ -127,19 +127,19 @@ class CommandTree(click.Group):
             raise click.UsageError(message)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The commands, with PTX, CUDA source and folders; where there is none, the shell's files.
+        """Returns the commands, with PTX, CUDA source and folders; else the shell completes files.
 
-        A shell that is told to complete files offers nothing beside them: so they are named here.
+        A shell that completes files offers no other words: so they are listed here.
         """
         if incomplete.startswith("-"):
             return super(click.Group, self).shell_complete(ctx, incomplete)
-        known = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
-        if not known:
+        words = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        if not words:
             return [CompletionItem(incomplete, type="file")]
         for path in sorted(glob.glob(glob.escape(incomplete) + "*")):
             if os.path.isdir(path) or path.endswith((".ptx", ".cu")):
-                known.append(os.path.join(path, "") if os.path.isdir(path) else path)
-        return [CompletionItem(name) for name in known]
+                words.append(os.path.join(path, "") if os.path.isdir(path) else path)
+        return [CompletionItem(name) for name in words]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Lists the commands by heading; none of them is loaded for it."""

@@ -1,1 +1,1 @@
-"""One folder a command: what it asks, what it reports, its text, its options."""
+"""The commands, a folder each: the analysis, its report, its text and its options."""

@@ -1,1 +1,1 @@
-"""The front door for Python: ``import ptxwcet`` gives its functions."""
+"""The Python interface: ``import ptxwcet`` provides its functions."""

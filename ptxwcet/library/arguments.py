@@ -1,4 +1,4 @@
-"""Arguments of the functions of ``import ptxwcet``: none is swallowed, none of another type taken.
+"""Checks of the arguments of ``import ptxwcet``: unknown names and wrong types are errors.
 
 >>> import ptxwcet
 >>> ptxwcet.bound("samples/saxpy.ptx", block=256, machin="titan-v")
@@ -55,9 +55,9 @@ _Result = TypeVar("_Result")
 
 
 def checked(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """The function, which raises TypeError for arguments that it does not know or cannot take.
+    """Wraps a function so that it raises TypeError for unknown or ill-typed arguments.
 
-    The diagnostics of a PtxwcetError speak of arguments, and stand below the traceback. Cost:
+    The diagnostics of a PtxwcetError name arguments, and are printed below the traceback. Cost:
     constant, and linear in tables.
     """
     signature = _signature(function)
@@ -70,8 +70,8 @@ def checked(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Re
             if key not in signature.parameters:
                 if key in get_type_hints(BoundArguments):
                     raise TypeError(f"{name}() takes no {key}=: {_LEFT_OUT.get(name, _OF_SAFE)}")
-                known = [one for one in signature.parameters if one != "source"]
-                hint = nearest(key, known).strip() or f"known: {', '.join(known)}"
+                names = [parameter for parameter in signature.parameters if parameter != "source"]
+                hint = nearest(key, names).strip() or f"known: {', '.join(names)}"
                 raise TypeError(f"{name}() has no argument {key!r}: {hint}")
         try:
             given = signature.bind(*positional, **named).arguments
@@ -89,23 +89,23 @@ def checked(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Re
             error.args = (error.diagnostics[0].message,)
             if not hasattr(error, "__notes__"):
                 error.add_note(render_all(error.diagnostics))
-            error.__traceback__ = None  # the reasons are of the input, not of these lines
+            error.__traceback__ = None  # the reasons concern the input, not these lines
             raise
 
-    call.__signature__ = signature  # type: ignore[attr-defined]  # with what **given stands for
+    call.__signature__ = signature  # type: ignore[attr-defined]  # without **given
     return call
 
 
 def _signature(function: Callable[..., object]) -> inspect.Signature:
-    """The signature of a function, with the arguments of a TypedDict in the place of **given."""
+    """Returns the signature of a function, with a TypedDict's arguments in place of ``**given``."""
     signature = inspect.signature(function)
     names = function.__globals__
     parameters = []
-    for one in signature.parameters.values():
-        if one.kind is not inspect.Parameter.VAR_KEYWORD:
-            parameters.append(one.replace(annotation=_evaluated(one.annotation, names)))
+    for parameter in signature.parameters.values():
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+            parameters.append(parameter.replace(annotation=_evaluated(parameter.annotation, names)))
             continue
-        (model,) = get_args(_evaluated(one.annotation, names))
+        (model,) = get_args(_evaluated(parameter.annotation, names))
         parameters += [
             inspect.Parameter(
                 key, inspect.Parameter.KEYWORD_ONLY, default=OPTIONS[key].default, annotation=kind
@@ -117,7 +117,7 @@ def _signature(function: Callable[..., object]) -> inspect.Signature:
 
 
 def _evaluated(annotation: str, names: dict[str, Any]) -> Any:
-    """A type for people who ask for help; as it is written if its package is not imported yet."""
+    """Returns a type for ``help``; its text if its package is not imported yet."""
     try:
         return eval(annotation, names)
     except NameError:
@@ -125,9 +125,9 @@ def _evaluated(annotation: str, names: dict[str, Any]) -> Any:
 
 
 def _expected(function: str, key: str, value: Any) -> str | None:
-    """What an argument has to be; None if it is."""
+    """Returns the text of the required value of an argument; None if the value is valid."""
     if key == "source" and function != "run":
-        return None  # ptx_of says what carries no PTX
+        return None  # ptx_of reports sources without PTX
     kind = _KINDS[key] if key in _KINDS else OPTIONS[key].kind
     return None if kind.is_argument(value) else kind.wanted
 
@@ -135,8 +135,8 @@ def _expected(function: str, key: str, value: Any) -> str | None:
 def _are_changes(values: object) -> bool:
     is_table = isinstance(values, Mapping) and bool(values) and all(map(is_text, values))
     return is_table and all(
-        is_whole(one) or is_text(one) or isinstance(one, range)
-        for one in values.values()  # type: ignore[attr-defined]
+        is_whole(value) or is_text(value) or isinstance(value, range)
+        for value in values.values()  # type: ignore[attr-defined]
     )
 
 
@@ -157,16 +157,16 @@ _KINDS: dict[str, Kind] = {
     ),
     **dict.fromkeys(("ptx", "simulate"), TRUTH),
 }
-"""Of the arguments that are no options, and of those that other packages may add to."""
+"""The kinds of arguments that are no options, and of those that other packages may extend."""
 
 
-# --- What the arguments of functions ask for, as the requests that commands make of their options -
+# --- Requests from the arguments of functions, as commands make them of their options -------------
 
 
 def request_of(source: object, **given: Unpack[BoundArguments]) -> Request:
-    """The request of ``source`` and what is said of its launch.
+    """Returns the request for ``source`` and the given launch.
 
-    Raises PtxwcetError; TypeError for what says nothing of this source.
+    Raises PtxwcetError; TypeError for arguments that do not apply to this source.
     """
     signature, arch, links = given.get("signature"), given.get("arch"), given.get("link")
     if signature is not None and not hasattr(source, "inspect_asm"):
@@ -190,7 +190,7 @@ def request_of(source: object, **given: Unpack[BoundArguments]) -> Request:
 
 
 def said(path: str, **given: object) -> str:
-    """The arguments of a call, as they are written; of objects their names."""
+    """Returns the arguments of a call as text; objects by their names."""
     words = [repr(path)]
     words += [f"{key}={value!r:.200}" for key, value in given.items() if value is not None]
     return ", ".join(words)

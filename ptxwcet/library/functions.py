@@ -48,36 +48,36 @@ if TYPE_CHECKING:
 
 @checked
 def bound(source: object, **given: Unpack[BoundArguments]) -> Bound:
-    """How long a block of a kernel takes at most, alone on an SM; and with a grid, the launch.
+    """Bounds the time of a block of a kernel, alone on an SM; with a grid, also of the launch.
 
     ``source`` is a path, the text of PTX, or a compiled kernel of Numba, Triton or CuPy (see
-    ``ptx_of``); ``signature`` one that Numba has compiled or is to compile, ``arch`` (``sm_86``)
-    what CUDA source is compiled for, or which PTX of a binary is meant, ``nvcc_options`` what the
-    compiler is given beside it. With ``machine_code=True`` that is bounded: what source and PTX
-    are compiled to for ``arch``, or what a binary holds. ``kernel`` is one of the source's, or
-    several, by its name in the PTX or in the source.
+    ``ptx_of``); ``signature`` is a signature that Numba has compiled or is to compile, ``arch``
+    (``sm_86``) the target of CUDA source, or selects the PTX of a binary, ``nvcc_options`` are
+    further options of the compiler. With ``machine_code=True`` machine code is bounded: compiled
+    from source or PTX for ``arch``, or in a binary. ``kernel`` is one of the source's, or several,
+    by its name in the PTX or in the source.
 
     ``link`` are PTX files that the source's kernels are linked with.
 
     ``params`` go by CUDA name, PTX name or place. ``launch`` and ``facts`` are paths of a launch
-    file and of flow facts; ``loop_bounds`` says for labels or lines of the CUDA source how often
-    the body of a loop is executed at most an entry. ``cuda_source`` is the file that names the
-    parameters, if it does not lie beside the PTX.
+    file and of flow facts; ``loop_bounds`` has the largest number of body executions per entry of
+    loops, by label or line of the CUDA source. ``cuda_source`` is the file that names the
+    parameters, unless it is in the folder of the PTX.
 
-    ``machine`` is a name or the path of a machine file; ``memory_latency``, in cycles, takes the
-    place of its own, and ``on_unknown="worst"`` charges opcodes without a row its slowest. With a
-    ``grid`` the whole launch is bounded, on ``sms`` of the machine's SMs (all) that hold
-    ``resident_blocks`` blocks each, or what ``registers`` a thread leave room for (any number that
-    is possible; ``"ptxas"`` asks it) and ``dynamic_shared``, bytes of shared memory that the launch
-    gives a block; ``ptxas_info`` is a file of ptxas that says the registers, ``co_runner`` what
-    others move through the memory meanwhile: ``"65536,20"``, bytes at once and GB a second.
+    ``machine`` is a name or the path of a machine file; ``memory_latency``, in cycles, replaces its
+    own, and ``on_unknown="worst"`` charges opcodes without a row its slowest. With a ``grid`` the
+    whole launch is bounded, on ``sms`` of the machine's SMs (all) that hold ``resident_blocks``
+    blocks each, or as many as ``registers`` per thread (any possible number; ``"ptxas"`` runs it)
+    and ``dynamic_shared``, bytes of shared memory that the launch gives a block, allow;
+    ``ptxas_info`` is a file of ptxas with the registers, ``co_runner`` the memory traffic of others
+    meanwhile: ``"65536,20"``, bytes at once and GB a second.
 
     ``policy`` is a known warp scheduler; with ``method="scheduled"`` the length of its run is the
     bound. ``executed`` runs the launch file's inputs and bounds the paths that they take: an
-    estimate. Each is what the option of that name is to ``ptxwcet bound``.
+    estimate. Each argument is the option of the same name of ``ptxwcet bound``.
 
     Raises PtxwcetError for a kernel without a bound, with every reason in ``diagnostics``, and
-    TypeError for a keyword that is not known or has a value of another type. Cost: independent of
+    TypeError for a keyword that is unknown or has a value of another type. Cost: independent of
     trip counts.
     """
     bounds = analyse(source, **given)
@@ -90,14 +90,14 @@ def bound(source: object, **given: Unpack[BoundArguments]) -> Bound:
 
 @checked
 def analyse(source: object, **given: Unpack[BoundArguments]) -> Analysis:
-    """The bound of each kernel of a source, or why there is none; arguments as of ``bound``.
+    """Bounds each kernel of a source, or refuses it with the reason; arguments as of ``bound``.
 
     Raises PtxwcetError for input that concerns no single kernel.
     """
     request = request_of(source, **given)
     if not given.get("executed"):
         return Analysis(bound_file(request))
-    # here: the emulator is loaded only when something is executed
+    # imported here: only executed launches need the emulator
     from ptxwcet.commands.bound.executed import bound_executed
 
     return Analysis(bound_executed(request))
@@ -105,7 +105,7 @@ def analyse(source: object, **given: Unpack[BoundArguments]) -> Analysis:
 
 @checked
 def formula(source: object, symbolic: str, **given: Unpack[GridArguments]) -> Shown[SymbolicReport]:
-    """The bounds as formulas of a parameter that stays open: ``"n=1..4096"``.
+    """Returns the bounds as formulas of a parameter that stays open: ``"n=1..4096"``.
 
     What ``ptxwcet bound --symbolic`` shows; other arguments as of ``bound``. Raises PtxwcetError.
     Cost: independent of the width of the range.
@@ -117,7 +117,7 @@ def formula(source: object, symbolic: str, **given: Unpack[GridArguments]) -> Sh
         536198
     """
     request = request_of(source, **given)
-    # here: only loaded when a formula is asked for
+    # imported here: only formulas need these
     from ptxwcet.commands.bound.formula import bound_symbolic
     from ptxwcet.commands.bound.symbolic import build_symbolic_report
 
@@ -148,18 +148,18 @@ def simulate(
     executed: bool = False,
     **given: Unpack[MachineArguments],
 ) -> Simulated:
-    """One run of a block on the simulated machine under a warp scheduler: it bounds nothing.
+    """Runs a block on the simulated machine under a warp scheduler: the result is not a bound.
 
-    ``seed`` is that of the policy ``random`` and of ``jitter``, by which timings are shortened, in
-    per cent; ``executed`` runs what the launch file's inputs execute. Other arguments as of
-    ``bound``. Raises PtxwcetError. Cost: that of the run.
+    ``seed`` is for the policy ``random`` and for ``jitter``, by which timings are shortened, in per
+    cent; ``executed`` runs the paths that the launch file's inputs execute. Other arguments as of
+    ``bound``. Raises PtxwcetError. Cost: as the run.
     """
     if seed and policy != Policy.RANDOM.value and not jitter:
         raise TypeError("simulate(): seed= is of policy='random' and of jitter=: leave it out")
     options = SimulationOptions(policy, seed, jitter, executed=executed)
     answer = simulate_file(request_of(source, **given), options)
     names = (one if isinstance(one, RefusedKernel) else one.prepared for one in answer.kernels)
-    require_one(answer.path, [one.kernel.readable for one in names])
+    require_one(answer.path, [name.kernel.readable for name in names])
     (simulation,) = answer.kernels
     if isinstance(simulation, RefusedKernel):
         raise PtxwcetError(simulation.diagnostics)
@@ -175,12 +175,12 @@ def run(
     cuda_source: File | None = None,
     max_instructions: int = MOST_INSTRUCTIONS,
 ) -> Executed:
-    """What a kernel computes, executed without a GPU on the data of a launch file.
+    """Executes a kernel without a GPU on the data of a launch file.
 
     ``link`` and ``cuda_source`` as of ``bound``; a run of more than ``max_instructions``
     warp-instructions is given up.
 
-    ``outputs`` has the arrays afterwards, by name. Raises PtxwcetError. Cost: that of the run.
+    ``outputs`` has the arrays afterwards, by name. Raises PtxwcetError. Cost: as the run.
     """
     names = None if cuda_source is None else os.fspath(cuda_source)
     files = os.fspath(source), os.fspath(launch), names
@@ -190,21 +190,21 @@ def run(
 
 @checked
 def cfg(source: object, **given: Unpack[PlaceArguments]) -> Cfg:
-    """The control-flow graph of a kernel, calls replaced, with what its blocks cost on a machine.
+    """Returns the control-flow graph of a kernel, calls inlined, with its blocks' costs.
 
     ``kernel`` may be a device function, ``source`` machine code (a ``.cubin``). With a launch
-    (arguments as of ``bound``) pictures say the classes of branches and the bounds of loops. Raises
-    PtxwcetError. Cost: linear; with a launch a path extraction.
+    (arguments as of ``bound``) pictures show the classes of branches and the bounds of loops.
+    Raises PtxwcetError. Cost: linear; with a launch a path extraction.
     """
     request = request_of(source, **given)
     chosen = load_machine(request.machine, request.memory_latency_cycles)
     if not any(given.get(one) for one in _OF_THE_LAUNCH):
         module = read_module(request, for_graph=True)
         kernels = kernels_to_draw(module, request.kernels)
-        require_one(request.path, [one.readable for one in kernels])
+        require_one(request.path, [kernel.readable for kernel in kernels])
         return Cfg(ControlFlow.of(inline_calls(kernels[0], module)), chosen)
     opened = open_request(request)
-    require_one(request.path, [one.readable for one in opened.kernels])
+    require_one(request.path, [kernel.readable for kernel in opened.kernels])
     (kernel,) = opened.kernels
     described = describe_kernel(kernel, opened, opened.launch_of_paths(kernel))
     return Cfg(described.flow, chosen, described.notes)

@@ -1,4 +1,4 @@
-"""What diagnostics say of options, in the words of Python.
+"""Translation of options in diagnostics into arguments of Python.
 
 >>> in_python("give --grid SIZE and --param n=VALUE, or use --block 32x1")
 'give grid=SIZE and params={"n": VALUE}, or use block=(32, 1)'
@@ -38,24 +38,24 @@ _TWICE = re.compile(rf"({'|'.join(_TABLES)})={{([^{{}}]*)}}(?: and |, | )\1={{([
 
 
 def in_python(text: str) -> str:
-    """A text with the arguments of functions in the place of options, and calls of commands."""
-    said = _OPTION.sub(lambda found: _argument(KEYWORDS[found[1]], found[2]), text)
-    said = _FIGURE.sub(lambda found: f'{{"{found[1]}": {_value(found[2])}}}', said)
-    while (merged := _TWICE.sub(r"\1={\2, \3}", said)) != said:
-        said = merged
-    return _COMMAND.sub(lambda found: f"ptxwcet.{found[1].replace('-', '_')}()", said)
+    """Returns a text with arguments of functions in place of options, and calls of commands."""
+    worded = _OPTION.sub(lambda found: _argument(KEYWORDS[found[1]], found[2]), text)
+    worded = _FIGURE.sub(lambda found: f'{{"{found[1]}": {_value(found[2])}}}', worded)
+    while (merged := _TWICE.sub(r"\1={\2, \3}", worded)) != worded:
+        worded = merged
+    return _COMMAND.sub(lambda found: f"ptxwcet.{found[1].replace('-', '_')}()", worded)
 
 
 def said_in_python(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     """Diagnostics in the words of Python."""
     return tuple(
         replace(
-            one,
-            message=in_python(one.message),
-            notes=tuple(map(in_python, one.notes)),
-            help=None if one.help is None else in_python(one.help),
+            diagnostic,
+            message=in_python(diagnostic.message),
+            notes=tuple(map(in_python, diagnostic.notes)),
+            help=None if diagnostic.help is None else in_python(diagnostic.help),
         )
-        for one in diagnostics
+        for diagnostic in diagnostics
     )
 
 
@@ -72,7 +72,7 @@ def _argument(keyword: str, value: str | None) -> str:
 
 
 def _value(text: str) -> str:
-    """A value as Python writes it; names of what is to be put there stay as they are."""
+    """Returns a value as Python writes it; names of placeholders remain."""
     if re.fullmatch(r"-?\d+|[A-Z][A-Z_]*", text):
         return text
     if re.fullmatch(r"\d+(x\d+)+", text):

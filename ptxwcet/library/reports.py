@@ -1,4 +1,4 @@
-"""The other functions of ``import ptxwcet``: each is the command of its name, in Python.
+"""The functions of ``import ptxwcet`` that correspond to a command of the same name.
 
 >>> import ptxwcet
 >>> ptxwcet.what_if("samples/vector_add.ptx", {"memory.latency": 300}, block=256, params={"n": 9})
@@ -78,10 +78,10 @@ if TYPE_CHECKING:
 
 @checked
 def explain(code: object = None) -> Shown[Mapping[str, Explanation]]:
-    """What a diagnostic means, and what to do; without one, all that there are.
+    """Explains a diagnostic and its remedy; without one, all diagnostics.
 
     ``code`` is ``"PW203"``, a diagnostic, a refused kernel or a PtxwcetError. Raises ValueError for
-    a code that there is not.
+    an unknown code.
 
     Examples:
         >>> import ptxwcet
@@ -105,11 +105,11 @@ def explain(code: object = None) -> Shown[Mapping[str, Explanation]]:
 
 @checked
 def memory(source: object, **given: Unpack[MachineArguments]) -> Shown[MemoryReport]:
-    """What each access to memory takes of a warp, and why; nothing is run.
+    """Returns the transactions of each memory access of a warp, and their cause; nothing is run.
 
-    The report of ``ptxwcet memory``: ``kernels`` has a row for each, ``accesses`` in it one for
-    each access, also of a kernel that is not bounded. Arguments as of ``bound``. Raises
-    PtxwcetError for input that concerns no single kernel. Cost: that of ``analyse``.
+    The report of ``ptxwcet memory``: ``kernels`` has a row for each, ``accesses`` in it a row for
+    each access, also of a kernel without a bound. Arguments as of ``bound``. Raises PtxwcetError
+    for input that concerns no single kernel. Cost: as ``analyse``.
 
     Examples:
         >>> import ptxwcet
@@ -133,12 +133,12 @@ def annotate(
     at: str | Sequence[str] = (),
     **given: Unpack[GridArguments],
 ) -> Shown[AnnotationReport]:
-    """The code of kernels with what each line pays of their bounds, and why.
+    """Returns the code of kernels with the cycles of their bounds by line, and the causes.
 
-    The report of ``ptxwcet annotate``: the code is CUDA source where that is at hand and ``ptx`` is
-    not asked for. ``at``: only these parts, ``"kernel.cu:20-35"`` or a region that is marked, with
-    their sums in ``regions``. Other arguments as of ``bound``. Raises PtxwcetError for input that
-    concerns no single kernel. Cost: that of the bounds, and an attribution.
+    The report of ``ptxwcet annotate``: the code is CUDA source if available, unless ``ptx`` is
+    requested. ``at``: only these parts, ``"kernel.cu:20-35"`` or a marked region, with their sums
+    in ``regions``. Other arguments as of ``bound``. Raises PtxwcetError for input that concerns no
+    single kernel. Cost: as the bounds, and an attribution.
 
     Examples:
         >>> import ptxwcet
@@ -155,12 +155,12 @@ def annotate(
 
 @checked
 def ports(source: object, **given: Unpack[GridArguments]) -> Shown[PortsReport]:
-    """What an iteration of each loop takes of the units, and its longest chain of results.
+    """Returns the load of the units by an iteration of each loop, and its critical chain.
 
-    The report of ``ptxwcet annotate ports``: figures of one warp, none of them a bound. ``kernels``
-    has a row for each, ``loops`` in it one for each loop, ``instructions`` in that the cycles at
+    The report of ``ptxwcet annotate ports``: figures of one warp, which are not bounds. ``kernels``
+    has a row for each, ``loops`` in it a row for each loop, ``instructions`` in that the cycles at
     each port. Arguments as of ``bound``. Raises PtxwcetError for input that concerns no single
-    kernel. Cost: that of the bounds.
+    kernel. Cost: as the bounds.
 
     Examples:
         >>> import ptxwcet
@@ -169,7 +169,7 @@ def ports(source: object, **given: Unpack[GridArguments]) -> Shown[PortsReport]:
         >>> loop.iterations, loop.ports["issue"], loop.chain_cycles
         (9, 11.0, 204.0)
     """
-    # here: few ask for it, and its module has the options of its command
+    # imported here: few need it, and its module has the options of its command
     from ptxwcet.commands.annotate.ports import ports_of_file, render_ports_text
 
     request = request_of(source, **given)
@@ -182,9 +182,9 @@ def ports(source: object, **given: Unpack[GridArguments]) -> Shown[PortsReport]:
 def what_if(
     source: object, changes: Mapping[str, int | range | str], **given: Unpack[GridArguments]
 ) -> Shown[WhatIfReport]:
-    """The bounds on machines with other figures, each change alone.
+    """Returns the bounds on machines with other figures, each change by itself.
 
-    ``changes`` say what ``ptxwcet what-if --set`` says: ``{"fma.latency": 2, "memory.latency":
+    ``changes`` are as for ``ptxwcet what-if --set``: ``{"fma.latency": 2, "memory.latency":
     range(100, 401, 100)}``. Other arguments as of ``bound``. Raises PtxwcetError. Cost: a bound for
     each machine.
 
@@ -216,14 +216,14 @@ def _figures(what: str, value: int | range | str) -> str:
 def compare(
     old: object, new: object, *, threshold: float = 0, **given: Unpack[GridArguments]
 ) -> Shown[DiffReport]:
-    """What changed between two versions of a kernel, or between two results.
+    """Returns the changes between two versions of a kernel, or between two results.
 
-    The report of ``ptxwcet compare``. Versions are whatever ``bound`` takes; both are bounded with
-    the same launch, of which the other arguments are. Results are what ``bound`` or ``analyse``
-    gave, or paths of JSON that ``ptxwcet FILE`` or ``ptxwcet check`` wrote: no argument says how to
-    bound them, and ``threshold`` is by how many per cent a bound may grow before a row says that it
-    is ``worse``. A version may be ``"FILE:KERNEL"``. Raises PtxwcetError, and TypeError for a
-    result beside a version.
+    The report of ``ptxwcet compare``. Versions are sources as of ``bound``; both are bounded with
+    the same launch, which the other arguments state. Results are values of ``bound`` or
+    ``analyse``, or paths of JSON that ``ptxwcet FILE`` or ``ptxwcet check`` wrote: they take no
+    arguments of a launch, and ``threshold`` is the growth of a bound, in per cent, above which a
+    row is ``worse``. A version may be ``"FILE:KERNEL"``. Raises PtxwcetError, and TypeError for a
+    result with a version.
 
     Examples:
         >>> import ptxwcet
@@ -255,24 +255,24 @@ def _compared(found: DiffReport, refused: Sequence[Diagnostic]) -> Shown[DiffRep
     return shown(found, title, render_difference, difference_tables, refused)
 
 
-def _result_of(one: object) -> tuple[str, tuple[Result, ...]] | None:
-    """Its name and its kernels, if it is a result and no version."""
-    if isinstance(one, Analysis | Bound):
-        answer = one.answer if isinstance(one, Analysis) else one.alone
+def _result_of(value: object) -> tuple[str, tuple[Result, ...]] | None:
+    """Returns the name and the kernels of a result; None for a version."""
+    if isinstance(value, Analysis | Bound):
+        answer = value.answer if isinstance(value, Analysis) else value.alone
         return answer.path, tuple(results_of(build_report(answer, explain=True)))
-    is_file = isinstance(one, str | os.PathLike) and os.path.isfile(one)
-    if is_file and is_result(path := os.fspath(cast("File", one))):
+    is_file = isinstance(value, str | os.PathLike) and os.path.isfile(value)
+    if is_file and is_result(path := os.fspath(cast("File", value))):
         return path, read_results(path)
     return None
 
 
-def _version(one: object, given: GridArguments) -> Request:
-    """The request of a version; a kernel behind its path is the one meant."""
-    path, kernel = split_kernel(one) if isinstance(one, str) else (one, None)
+def _version(version: object, given: GridArguments) -> Request:
+    """Returns the request of a version, of the kernel named after its path if there is one."""
+    path, kernel = split_kernel(version) if isinstance(version, str) else (version, None)
     if kernel is None:
-        return request_of(one, **given)
+        return request_of(version, **given)
     if given.get("kernel") is not None:
-        raise TypeError(f"compare(): kernel= names kernels, and so does {one!r:.80}")
+        raise TypeError(f"compare(): kernel= names kernels, and so does {version!r:.80}")
     of_version = given.copy()
     of_version["kernel"] = kernel
     return request_of(path, **of_version)
@@ -282,11 +282,11 @@ def _version(one: object, given: GridArguments) -> Request:
 def facts(
     source: object, *, output: File | None = None, **given: Unpack[MachineArguments]
 ) -> Shown[FactsTemplate]:
-    """What a launch leaves open in kernels, as a template of a facts file to be filled in.
+    """Returns the open questions of a launch in kernels, as a template of a facts file.
 
     What ``ptxwcet facts`` writes; with ``output`` it is written to a file that does not exist yet.
-    ``questions`` is how many are open. Arguments as of ``bound``. Raises PtxwcetError for input
-    that concerns no single kernel. Cost: a path extraction for each question.
+    ``questions`` is the number of open questions. Arguments as of ``bound``. Raises PtxwcetError
+    for input that concerns no single kernel. Cost: a path extraction for each question.
 
     Examples:
         >>> import ptxwcet
@@ -296,11 +296,11 @@ def facts(
     request = request_of(source, **given)
     template = facts_template(request)
     if output is not None:
-        # here: the command's own way of keeping answers that are there
+        # imported here: the command protects existing answers
         from ptxwcet.commands.facts.command import write_template
 
         write_template(Path(output), template.text)
-    refused = [one for row in template.refused for one in row.diagnostics]
+    refused = [diagnostic for row in template.refused for diagnostic in row.diagnostics]
     title = f"facts of {request.path}: {plural(template.questions, 'open question')}"
     return shown(replace(template, refused=()), title, attrgetter("text"), template_tables, refused)
 
@@ -313,7 +313,7 @@ def report(
     simulate: bool = True,
     **given: Unpack[GridArguments],
 ) -> Page:
-    """A page about the bounds of kernels, as ``ptxwcet report`` writes it: one file of HTML.
+    """Returns a page about the bounds of kernels, as ``ptxwcet report`` writes it: one HTML file.
 
     With ``output`` it is written to that file. ``simulate`` runs the block on the simulated
     machine, for pictures and curves. Other arguments as of ``bound``. Raises PtxwcetError. Cost: a
@@ -322,7 +322,7 @@ def report(
     require_extra("report", "ptxwcet.report")
     if simulate:
         require_extra("sim", "ptxwcet.report() without simulate=False")
-    # here: of the extra
+    # imported here: parts of the extra
     from ptxwcet.cli.made import page_time
     from ptxwcet.commands.page.render import render_page
     from ptxwcet.commands.page.report import build_page, plain_name
@@ -337,19 +337,18 @@ def report(
     html = render_page(page)
     if output is not None:
         write_text(Path(output), html, "PW233")
-    refused = [one for row in answer.answered for one in reasons(row)]
-    refused += [one for row in answer.refused for one in row.diagnostics]
+    refused = [reason for row in answer.answered for reason in reasons(row)]
+    refused += [diagnostic for row in answer.refused for diagnostic in row.diagnostics]
     return Page(plain_name(page), html, said_in_python([*refused, *page.failures]))
 
 
 @checked
 def check(plan: File = PLAN, *, workers: int = 1, cache: File | None = None) -> Shown[CheckReport]:
-    """All kernels of a plan against their budgets, as ``ptxwcet check`` does it.
+    """Checks all kernels of a plan against their budgets, as ``ptxwcet check`` does.
 
-    The same for any number of ``workers``, which are processes, and without ``cache``: a folder
-    where answers are kept, and taken from. Raises PtxwcetError for a plan with mistakes and for a
-    cache that cannot be used (PW825); a kernel that is refused is a row. Cost: that of a bound for
-    each row whose answer is not kept.
+    The result is the same for any number of ``workers``, which are processes, and without
+    ``cache``, a folder of answers. Raises PtxwcetError for a plan with mistakes and for an unusable
+    cache (PW825); a refused kernel is a row. Cost: a bound for each row whose answer is not cached.
 
     Examples:
         >>> import ptxwcet
@@ -372,14 +371,14 @@ def sweep(
     resume: bool = False,
     cache: File | None = None,
 ) -> pandas.DataFrame:
-    """The bound of every unit of a plan, as ``ptxwcet sweep`` finds it: a row a unit.
+    """Returns the bound of every unit of a plan, as ``ptxwcet sweep`` computes it: a row a unit.
 
-    The columns are those of ``results.parquet`` (docs/results.md). ``output`` is the folder that
-    keeps the answers and the tables, which ``resume`` goes on with; without one nothing is kept.
-    ``workers`` units are analysed at once (one a core), or as many as the workers of a Dask
-    ``scheduler`` can; the rows do not depend on it. ``cache`` is a folder of answers that several
-    plans and checks share. Raises PtxwcetError for a plan with mistakes, a cluster that is not
-    there or is lost; a unit without a bound is a row. Cost: that of a bound for each row.
+    The columns are those of ``results.parquet`` (docs/results.md). ``output`` is the folder of the
+    answers and the tables, which ``resume`` continues; without one nothing is kept. ``workers``
+    units are analysed at once (one a core), or as many as the workers of a Dask ``scheduler`` can;
+    the rows do not depend on it. ``cache`` is a folder of answers that several plans and checks
+    share. Raises PtxwcetError for a plan with mistakes, a cluster that is missing or lost; a unit
+    without a bound is a row. Cost: a bound for each row.
 
     Examples:
         >>> import ptxwcet
@@ -394,7 +393,7 @@ def sweep(
     if resume and output is None:
         raise TypeError("sweep(): resume=True goes on in a folder: say output=, too")
     require_extra("sweep", "ptxwcet.sweep")
-    # here: of the extra
+    # imported here: parts of the extra
     import pandas
 
     from ptxwcet.sweeps.engine import chosen_cluster
@@ -413,5 +412,5 @@ def sweep(
             resume=resume,
             cache=kept,
         )
-        # whole numbers stay whole where some are missing
+        # integer columns remain integers if values are missing
         return pandas.read_parquet(folder / PARQUET, dtype_backend="numpy_nullable")

@@ -1,4 +1,4 @@
-"""What the functions of the library give: numbers with their claims, for scripts and notebooks."""
+"""The results of the library's functions: numbers with their claims, for scripts and notebooks."""
 
 from __future__ import annotations
 
@@ -66,10 +66,10 @@ class Compared:
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Shown(Compared, Generic[_Data]):
-    """What a command reports: ``report`` is its data, which is the command's JSON.
+    """The report of a command: ``report`` is its data, as in the command's JSON.
 
-    ``print`` writes its text; notebooks show tables. What the report has, this has too.
-    ``diagnostics`` say why kernels are refused.
+    ``print`` writes its text; notebooks show tables. It has all attributes of the report.
+    ``diagnostics`` are the reasons why kernels are refused.
     """
 
     report: _Data
@@ -79,14 +79,14 @@ class Shown(Compared, Generic[_Data]):
     diagnostics: tuple[Diagnostic, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as the JSON of the command (``--format json``) has it."""
+        """Returns the report as the JSON of the command (``--format json``) has it."""
         if isinstance(self.report, Mapping):
             return {key: asdict(one) for key, one in self.report.items()}
         found: dict[str, Any] = asdict(self.report)  # type: ignore[call-overload]
         return found
 
     def text(self) -> str:
-        """The report for people, and what is refused."""
+        """Returns the report for people, and the refusals."""
         refused = render_all(self.diagnostics)
         return self.render(self.report) + (f"{refused}\n" if refused else "")
 
@@ -97,7 +97,7 @@ class Shown(Compared, Generic[_Data]):
         return self.report, self.title, self.diagnostics
 
     def __repr__(self) -> str:
-        codes = ", ".join(dict.fromkeys(one.code for one in self.diagnostics))
+        codes = ", ".join(dict.fromkeys(diagnostic.code for diagnostic in self.diagnostics))
         return f"<{self.title}{f'; refused: {codes}' if codes else ''}>"
 
     def _repr_html_(self) -> str:
@@ -115,10 +115,10 @@ class Shown(Compared, Generic[_Data]):
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Cfg(Compared, OnFlow):
-    """A kernel's control-flow graph, calls replaced; blocks go by their labels.
+    """The control-flow graph of a kernel, calls inlined; blocks are identified by their labels.
 
-    Notebooks show a picture where Graphviz is installed, else a table. ``notes`` are what a launch
-    makes of branches and loops.
+    Notebooks show a picture if Graphviz is installed, else a table. ``notes`` are the results of a
+    launch on branches and loops.
     """
 
     flow: ControlFlow
@@ -131,8 +131,8 @@ class Cfg(Compared, OnFlow):
         return self.flow.cfg
 
     def to_networkx(self) -> networkx.DiGraph:
-        """The graph with a node for each block and its number of ``instructions``, ``line`` of the
-        PTX and ``loops`` around; an edge says whether it is ``taken``. Cost: linear.
+        """Returns the graph with a node for each block and its number of ``instructions``, ``line``
+        of the PTX and enclosing ``loops``; an edge has the attribute ``taken``. Cost: linear.
         """
         graph, instructions = self.graph, self.kernel.instructions
         nodes = []
@@ -157,7 +157,7 @@ class Cfg(Compared, OnFlow):
         return labelled_graph(nodes, edges)
 
     def dot(self, divergent: str = DivergentSet.COMPLETE.value) -> str:
-        """The graph in the language of Graphviz, as ``ptxwcet cfg --divergent`` draws it."""
+        """Returns the graph in Graphviz' language, as ``ptxwcet cfg --divergent`` draws it."""
         return draw_kernel(self.kernel, self.notes, DivergentSet(divergent), self.machine).text
 
     def _repr_html_(self) -> str | None:
@@ -177,7 +177,7 @@ class Cfg(Compared, OnFlow):
     def _repr_svg_(self) -> str | None:
         if shutil.which("dot") is None:
             return None
-        # here: it is asked for in notebooks alone
+        # imported here: only notebooks need it
         from ptxwcet.cli.graphviz import write_graph
 
         with tempfile.TemporaryDirectory() as folder:
@@ -198,11 +198,11 @@ class Cfg(Compared, OnFlow):
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Bound(Compared):
-    """How long a block of a kernel takes at most, with what that rests on.
+    """The bound of a block of a kernel, with its assumptions.
 
     ``cycles`` are those of the machine; ``guarantee`` is ``safe-bound``, or ``estimate``.
-    ``launch_cycles`` are those of the whole launch, ``launch_guarantee`` and ``launch_assumptions``
-    what they are worth, ``roofline`` is an estimate beside them, ``residency`` what an SM holds.
+    ``launch_cycles``, ``launch_guarantee`` and ``launch_assumptions`` are those of the whole
+    launch, ``roofline`` is an estimate of it, ``residency`` the capacity of an SM.
     """
 
     analysis: KernelAnalysis
@@ -230,8 +230,8 @@ class Bound(Compared):
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """The keys of what it rests on (``docs/assumptions.md``)."""
-        return tuple(one.key for one in self.analysis.worst.bound.claim.assumptions)
+        """The keys of its assumptions (``docs/assumptions.md``)."""
+        return tuple(assumption.key for assumption in self.analysis.worst.bound.claim.assumptions)
 
     @property
     def launch_cycles(self) -> int | None:
@@ -253,18 +253,18 @@ class Bound(Compared):
 
     @property
     def launch_assumptions(self) -> tuple[str, ...]:
-        """The keys of what the bound of the launch rests on."""
+        """The keys of the assumptions of the launch bound."""
         claim = self._launch_claim
-        return () if claim is None else tuple(one.key for one in claim.assumptions)
+        return () if claim is None else tuple(assumption.key for assumption in claim.assumptions)
 
     @property
     def roofline(self) -> Roofline | None:
-        """What the busiest resource takes for the launch: an estimate, no bound; None without."""
+        """The time of the launch's busiest resource: an estimate; None without a launch."""
         return self.analysis.roofline
 
     @property
     def residency(self) -> Residency | None:
-        """How many blocks an SM holds, what limits them, occupancy in per cent; None without."""
+        """The number of blocks on an SM, its limit, and occupancy in per cent, or None."""
         launched = self.analysis.launch_bound
         return launched.residency if isinstance(launched, LaunchBound) else None
 
@@ -289,11 +289,11 @@ class Bound(Compared):
         return Cfg(self.analysis.flow, self.machine)
 
     def to_dict(self) -> dict[str, Any]:
-        """The kernel's row of the JSON report."""
+        """Returns the kernel's row of the JSON report."""
         return asdict(build_report(self.alone).kernels[0])
 
     def text(self, *, details: bool = False) -> str:
-        """The report for people; with ``details`` all that is known."""
+        """Returns the report for people; with ``details`` all that is known."""
         extent = Extent.DETAILS if details else Extent.SCREEN
         return render_text(build_report(self.alone), extent).text
 
@@ -347,7 +347,7 @@ class Refused:
     @property
     def reason(self) -> str:
         """The codes of its diagnostics."""
-        return ", ".join(dict.fromkeys(one.code for one in self.diagnostics))
+        return ", ".join(dict.fromkeys(diagnostic.code for diagnostic in self.diagnostics))
 
     def __str__(self) -> str:
         return render_all(self.diagnostics)
@@ -376,7 +376,7 @@ class Analysis(Compared, Mapping[str, "Bound | Refused"]):
         return len(self.answer.kernels)
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON report (``ptxwcet FILE --format json``)."""
+        """Returns the JSON report (``ptxwcet FILE --format json``)."""
         return asdict(build_report(self.answer))
 
     def _content(self) -> object:
@@ -421,11 +421,11 @@ class Simulated(Compared):
         return self.simulation.run.cycles
 
     def to_dict(self) -> dict[str, Any]:
-        """The kernel's row of the JSON report (``ptxwcet simulate FILE --format json``)."""
+        """Returns the kernel's row of the JSON report (``ptxwcet simulate FILE --format json``)."""
         return asdict(build_run_report(self.answer).kernels[0])
 
     def text(self) -> str:
-        """The report for people."""
+        """Returns the report for people."""
         return render_run_text(build_run_report(self.answer))
 
     def _content(self) -> object:
@@ -460,16 +460,16 @@ class Executed(Compared):
 
     @property
     def is_complete(self) -> bool:
-        """Whether all blocks ran to their end."""
+        """True if all blocks ran to their end."""
         return self.answer.is_complete
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """What was found while it ran, and results that are not as expected."""
+        """The findings of the run, and results that differ from the expected ones."""
         return said_in_python(self.answer.diagnostics)
 
     def text(self) -> str:
-        """The report for people, and what was found."""
+        """Returns the report for people, and the findings."""
         return "\n".join((*run_lines(self.answer), *map(Diagnostic.render, self.diagnostics)))
 
     def _content(self) -> object:

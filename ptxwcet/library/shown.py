@@ -1,4 +1,4 @@
-"""The reports of commands as tables for notebooks: which rows, and under which titles."""
+"""The reports of commands as tables for notebooks: their rows and titles."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def formula_tables(report: SymbolicReport) -> Iterator[str]:
 
 
 def memory_tables(report: MemoryReport) -> Iterator[str]:
-    """Yields the accesses of each kernel, and what is touched of arrays."""
+    """Yields the accesses of each kernel, and the touched parts of arrays."""
     for kernel in answered(report.kernels):
         yield rows_table(f"{kernel.readable}{kernel.bound_text}", kernel.accesses)
         yield rows_table("touched at most", kernel.footprints)
 
 
 def annotation_tables(report: AnnotationReport) -> Iterator[str]:
-    """Yields the lines of each kernel with what each pays of the bounds."""
+    """Yields the lines of each kernel with the cycles that each pays of the bounds."""
     for kernel in answered(report.kernels):
         title = f"{kernel.bound.readable}: {kernel.bound.bound_cycles:,} cycles a block, "
         for file in kernel.files:
@@ -87,7 +87,7 @@ def what_if_tables(report: WhatIfReport) -> Iterator[str]:
 
 
 def difference_tables(report: DiffReport) -> Iterator[str]:
-    """Yields what changed of each kernel, and what pays the difference."""
+    """Yields the changes of each kernel, and the causes of the difference."""
     for kernel in report.kernels:
         paid = kernel.paid
         changes = (
@@ -102,7 +102,7 @@ def difference_tables(report: DiffReport) -> Iterator[str]:
 
 
 def check_tables(report: CheckReport) -> Iterator[str]:
-    """Yields a row for each check, then the problems of those that did not pass."""
+    """Yields a row for each check, then the problems of the checks that did not pass."""
     counts = f"{report.passed} passed, {report.failed} failed, {report.refused} refused"
     yield rows_table(f"{report.plan}: {counts}", report.checks)
     for row in report.checks:
@@ -117,7 +117,7 @@ def template_tables(template: FactsTemplate) -> Iterator[str]:
 
 
 def explanation_tables(pages: Mapping[str, Explanation]) -> Iterator[str]:
-    """Yields what a code means, and what to do; of several their titles."""
+    """Yields the meaning and the remedy of a code; of several codes their titles."""
     if len(pages) > 1:
         titles = [page.title for page in pages.values()]
         yield table("diagnostics", [("code", [*pages]), ("what", titles)])

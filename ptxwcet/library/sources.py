@@ -1,6 +1,6 @@
-"""What carries PTX: files, text, and the compiled kernels of Numba, Triton and CuPy.
+"""Sources of PTX: files, text, and the compiled kernels of Numba, Triton and CuPy.
 
-Objects are known by what they have, so that none of those packages is imported here.
+Objects are recognised by their attributes, so that none of these packages is imported here.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _WITHOUT_GPU = "sm_80"
 _LONGEST = 300
 _ENTRY = re.compile(r"^[^/\n]*\.entry\s+([\w$%.]+)\s*\(([^)]*)\)", re.MULTILINE)
 _PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.([a-z]\d+)\s")
-_HIDDEN = 2  # pointers to scratch memory, which Triton puts behind a kernel's own parameters
+_HIDDEN = 2  # pointers to scratch memory, which Triton appends to a kernel's own parameters
 
 
 @dataclass(frozen=True, slots=True)
 class PtxSource:
-    """PTX under a name: the path of a file if ``text`` is None. ``kernel`` is the one meant.
+    """PTX under a name: the path of a file if ``text`` is None. ``kernel`` is the selected kernel.
 
-    ``parameter_names`` are those of the language that the source is written in, where the object
-    knows them. ``how`` the object was compiled, if that was done here.
+    ``parameter_names`` are those of the language that the source is written in, if the object has
+    them. ``how`` the object was compiled, if it was compiled here.
     """
 
     path: str
@@ -60,17 +60,17 @@ def ptx_of(
     is_code: bool = False,
     machine: str = DEFAULT_MACHINE,
 ) -> PtxSource:
-    """The PTX that an object is or carries; with ``is_code`` the listing of its machine code.
+    """Returns the PTX that an object is or contains; with ``is_code`` its machine code's listing.
 
-    A path; text of PTX, which has a line that begins with ``.version``; a compiled kernel of Triton
-    (``asm``); a dispatcher of Numba (``inspect_asm``), which Numba compiles with the options of its
-    decorator if it was not compiled for its ``signature`` yet; a ``RawKernel`` or ``RawModule`` of
-    CuPy, whose CUDA source nvcc compiles with its options; anything with PTX as its attribute
-    ``ptx``. Objects are compiled for the architecture of ``compilation``, or else of the
-    ``machine``. ``compilation`` says how CUDA source becomes PTX, and with the ``kernels`` which
-    PTX of a binary is meant. Raises PtxwcetError: PW119 for what carries none and for options that
-    cannot be passed on, PW120 for source that is not compiled, PW121 for a binary; TypeError for a
-    ``compilation`` where nothing is compiled.
+    A source is a path; text of PTX, which has a line that begins with ``.version``; a compiled
+    kernel of Triton (``asm``); a dispatcher of Numba (``inspect_asm``), which Numba compiles with
+    the options of its decorator if it has not compiled it for its ``signature`` yet; a
+    ``RawKernel`` or ``RawModule`` of CuPy, whose CUDA source nvcc compiles with its options; or
+    anything with PTX as its attribute ``ptx``. Objects are compiled for the architecture of
+    ``compilation``, else of the ``machine``. ``compilation`` defines how CUDA source becomes PTX,
+    and with the ``kernels`` selects the PTX of a binary. Raises PtxwcetError: PW119 for an object
+    without PTX and for options that cannot be passed on, PW120 for source that is not compiled,
+    PW121 for a binary; TypeError for a ``compilation`` where nothing is compiled.
     """
     is_object = not isinstance(source, str | bytes | os.PathLike)
     target, why = _architecture(compilation, machine) if is_object else ("", "")
@@ -97,7 +97,7 @@ def ptx_of(
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """How an object is compiled: as it was asked for, and for an architecture that has a reason."""
+    """The compilation of an object: as requested, and for an architecture with a reason."""
 
     asked: Compilation
     target: str
@@ -132,7 +132,7 @@ def _is_cuda(source: object) -> bool:
 
 
 def _carried(source: object, signature: object, compiled: _Compiled) -> PtxSource:
-    """The PTX that an object carries; of a path what lies there is not looked at."""
+    """Returns the PTX of an object; the file of a path is not read."""
     match source:
         case os.PathLike():
             return PtxSource(os.fspath(source))
@@ -160,12 +160,12 @@ def _carried(source: object, signature: object, compiled: _Compiled) -> PtxSourc
             return PtxSource(f"<{name}>", code, meant)
         options = _options_of_cupy(source, name)
         ptx, how = _compiled(code, options, compiled)
-        known = (
+        declared_names = (
             (entry, names)
             for entry, declared in _ENTRY.findall(ptx)
             if (names := parameter_names(code, entry)) and len(names) == declared.count(".param ")
         )
-        return PtxSource(f"<{name}>", ptx, meant, tuple(known), how)
+        return PtxSource(f"<{name}>", ptx, meant, tuple(declared_names), how)
     raise _no_ptx(
         f"{name}, a {type(source).__module__}.{type(source).__qualname__}, carries no PTX",
         "give a path, the text of PTX, or a compiled kernel of Numba, Triton or CuPy",
@@ -173,28 +173,28 @@ def _carried(source: object, signature: object, compiled: _Compiled) -> PtxSourc
 
 
 def _is_ptx(text: str) -> bool:
-    """Whether text is PTX and not the path of a file."""
+    """Returns whether text is PTX and not the path of a file."""
     return any(line.lstrip().startswith(".version") for line in text.splitlines())
 
 
 def _name_of(source: object) -> str:
-    """What people call an object: its function's name, or that of its type."""
-    for one in (source, getattr(source, "py_func", None), getattr(source, "fn", None)):
-        name = getattr(one, "__name__", None) or getattr(one, "name", None)
+    """Returns the name of an object: its function's name, or its type's."""
+    for named in (source, getattr(source, "py_func", None), getattr(source, "fn", None)):
+        name = getattr(named, "__name__", None) or getattr(named, "name", None)
         if isinstance(name, str) and name:
             return name
     return type(source).__name__
 
 
 def _of_dispatcher(source: Any, name: str, signature: object, compiled: _Compiled) -> PtxSource:
-    """The PTX of one signature of a dispatcher of Numba, compiled here if it is not yet.
+    """Returns the PTX of one signature of a dispatcher of Numba, compiled here if it is not yet.
 
     It is compiled here, too, where an architecture is stated. Raises PtxwcetError (PW119).
     """
     options = _options_of_numba(source, name, compiled.asked)
     try:
         ptx = source.inspect_asm()
-    except Exception:  # without a driver Numba raises errors of its own
+    except Exception:  # without a driver Numba raises its own errors
         ptx = {}
     if isinstance(ptx, str):
         return PtxSource(f"<{name}>", ptx)
@@ -222,16 +222,16 @@ def _of_dispatcher(source: Any, name: str, signature: object, compiled: _Compile
 
 
 _USUAL = {"opt": True}
-"""Options of Numba's decorator that nobody has to be told of; others are False, or None."""
+"""Usual values of options of Numba's decorator, not reported; others are False or None."""
 _WITHOUT_EFFECT = frozenset({"device", "extensions", "lto"})
 """Options that change no code of a kernel that is linked with nothing: how arguments are handed
 over, and when a program is linked."""
 
 
 def _options_of_numba(source: Any, name: str, asked: Compilation) -> dict[str, object]:
-    """The options of a dispatcher's decorator that Numba compiles by.
+    """Returns the options of a dispatcher's decorator that affect Numba's compilation.
 
-    Raises PtxwcetError (PW119) for those that its compilation to PTX does not take.
+    Raises PtxwcetError (PW119) for options that its compilation to PTX does not take.
     """
     given = getattr(source, "targetoptions", None)
     numba = sys.modules.get("numba.cuda")
@@ -262,13 +262,13 @@ _INSTEAD = {
 def _by_numba(
     source: Any, name: str, signature: object, target: str, options: Mapping[str, object]
 ) -> str:
-    """The PTX that Numba, which made the object, compiles of its function; no GPU is needed."""
+    """Returns the PTX that Numba compiles of its object's function; it needs no GPU."""
     numba, named = sys.modules.get("numba.cuda"), re.search(r"(\d+)(\d)[af]?$", target)
     if numba is None or not hasattr(source, "py_func") or named is None:
         raise _no_ptx(f"{name} was not compiled for {signature}", "call it once")
     capability = int(named[1]), int(named[2])
     try:
-        found = numba.compile_ptx(source.py_func, signature, cc=capability, **options)
+        compiled = numba.compile_ptx(source.py_func, signature, cc=capability, **options)
     except Exception as error:
         reason = " ".join(_COLOURS.sub("", str(error)).split())[:_LONGEST] or type(error).__name__
         library = _LIBRARY.search(f"{type(error).__name__} {reason}")
@@ -280,7 +280,7 @@ def _by_numba(
             remedy = "mend the kernel, or the types of its arguments in signature="
         message = f"Numba does not compile {name} for {target}: {reason}"
         raise _no_ptx(message, remedy) from None
-    return str(found[0])
+    return str(compiled[0])
 
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -292,9 +292,9 @@ _INSTALL = (
 
 
 def _of_triton(source: object, ptx: str) -> KernelNames:
-    """What Triton calls the parameters of its kernel: those that are no constants, in their order.
+    """Returns Triton's names of its kernel's parameters without constants, in order.
 
-    None where that does not fit the types of the PTX, which may have pointers of Triton behind.
+    The result is empty if it does not match the types of the PTX, which may append pointers.
     """
     of = getattr(source, "src", None)
     signature, constants = getattr(of, "signature", None), getattr(of, "constants", None)
@@ -305,7 +305,7 @@ def _of_triton(source: object, ptx: str) -> KernelNames:
     places = (
         key[0] if isinstance(key, tuple) and len(key) == 1 else key for key in constants or ()
     )
-    fixed = {order[one] if one in range(len(order)) else one for one in places}
+    fixed = {order[place] if place in range(len(order)) else place for place in places}
     if [one for one in order if one in signature] != [*signature] or not fixed <= {*order}:
         return ()
     own = {name: str(kind) for name, kind in signature.items() if name not in fixed}
@@ -326,11 +326,11 @@ _WIDTHS = {
     **{f"fp{width}": width for width in (16, 32, 64)},
     "bf16": 16,
 }
-"""Bits of the types of Triton; ``i1`` and what is more than one parameter are left out."""
+"""Bits of Triton's types; ``i1`` and types with several parameters are left out."""
 
 
 def _options_of_cupy(source: object, name: str) -> list[str]:
-    """The options that CuPy gives its compiler. Raises PtxwcetError (PW119) for others."""
+    """Returns the options that CuPy gives its compiler. Raises PtxwcetError (PW119) for others."""
     options = getattr(source, "options", None) or ()
     refused = [one for one in ("translate_cucomplex", "jitify") if getattr(source, one, False)]
     if not isinstance(options, list | tuple):
@@ -343,13 +343,13 @@ def _options_of_cupy(source: object, name: str) -> list[str]:
 
 
 def _compiled(code: str, options: list[str], compiled: _Compiled) -> tuple[str, str]:
-    """CUDA source compiled to PTX by the compiler on the path, and how.
+    """Compiles CUDA source to PTX by the compiler on the path; returns the PTX and how.
 
     Raises PtxwcetError (PW120).
     """
     asked = compiled.asked
     given = [*options, *(["-rdc=true"] if asked.is_linked else []), *asked.options]
-    own = next((one for one in given if one.startswith(("-arch", "--gpu-architecture"))), None)
+    own = next((word for word in given if word.startswith(("-arch", "--gpu-architecture"))), None)
     if own is not None and asked.architecture is not None:
         raise TypeError(f"arch= and the option {own!r} both name an architecture: leave one out")
     if own is None:
@@ -359,7 +359,7 @@ def _compiled(code: str, options: list[str], compiled: _Compiled) -> tuple[str, 
     else:
         message = f"the option {own!r} names no architecture: what it means depends on the machine"
         raise _no_ptx(message, "say which in the options, for example '-arch=sm_90', or arch=")
-    shown = [one for one in given if not one.startswith("-arch=")]
+    shown = [option for option in given if not option.startswith("-arch=")]
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "kernel.cu")
         file.write_text(code, encoding="utf-8")

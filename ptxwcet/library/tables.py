@@ -28,7 +28,7 @@ def rows_table(title: str, rows: Sequence[Any], titles: Titles = MappingProxyTyp
 
 
 def table(title: str, columns: Iterable[tuple[str, Sequence[object]]]) -> str:
-    """Returns a table of columns behind their titles, without those that are empty everywhere."""
+    """Returns a table of titled columns, without columns that are empty everywhere."""
     kept = [column for column in columns if not is_empty(column[1])]
     lines = ["".join(f"<th style='{_LEFT}'>{escape(head)}</th>" for head, _ in kept)]
     cells = list(zip(*(values for _, values in kept), strict=True))
@@ -40,7 +40,7 @@ def table(title: str, columns: Iterable[tuple[str, Sequence[object]]]) -> str:
 
 
 def facts_table(title: str, facts: Mapping[str, object]) -> str:
-    """A table of single facts, a row each."""
+    """Returns a table of single facts, a row each."""
     rows = "".join(
         f"<tr><th style='{_LEFT}'>{escape(name)}</th>{_cell(value, _WRAPPED)}</tr>"
         for name, value in facts.items()
@@ -49,7 +49,7 @@ def facts_table(title: str, facts: Mapping[str, object]) -> str:
 
 
 def preformatted(text: str) -> str:
-    """A text as it is, with its lines."""
+    """Returns a text as it is, with its lines."""
     return f"<pre>{escape(printable_picture(text))}</pre>"
 
 

@@ -1,1 +1,1 @@
-"""Where the lanes of a warp access memory, and how many transactions that takes."""
+"""The addresses of the lanes of a warp in each access, and the number of its transactions."""

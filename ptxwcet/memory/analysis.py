@@ -1,6 +1,6 @@
-"""The accesses of a kernel: how many transactions each takes at most, and why.
+"""The accesses of a kernel: the largest number of transactions of each, and its cause.
 
-And which of them are sure to lie in arrays whose sizes the launch states.
+The analysis also determines the accesses that are certain to be in arrays of stated sizes.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ _ONE_WORD = 4
 
 
 class Transactions(NamedTuple):
-    """What one execution of an access takes of a warp at most, by kind; 0 of kinds that it has not.
+    """The most transactions of one execution of an access by a warp, by kind; 0 of absent kinds.
 
-    ``serial`` are lanes of an atomic operation on one word of global memory, one after the other;
-    in shared memory each is a pass. ``kept`` of the sectors lie in arrays whose sizes the launch
-    states. ``partial`` are those that a store or an atomic operation changes and may not fill.
+    ``serial`` are lanes of an atomic operation on one word of global memory, served in turn; in
+    shared memory each is a pass. ``kept`` counts the sectors in arrays of stated sizes. ``partial``
+    counts the sectors that a store or an atomic operation changes and may not fill.
     """
 
     sectors: int = 0
@@ -64,11 +64,11 @@ class Transactions(NamedTuple):
     partial: int = 0
 
     def with_most(self, other: Transactions) -> Transactions:
-        """The larger of both numbers for each kind of transaction."""
+        """Returns the larger of both numbers for each kind of transaction."""
         return Transactions(*map(max, self, other))
 
     def plus(self, other: Transactions) -> Transactions:
-        """The sum of both numbers for each kind of transaction."""
+        """Returns the sum of both numbers for each kind of transaction."""
         return Transactions(*map(add, self, other))
 
 
@@ -79,10 +79,9 @@ NO_TRANSACTIONS = Transactions()
 class AnalysedAccess:
     """An access of instruction ``index`` in one execution by a warp.
 
-    ``most`` is what it takes at most, in any block, visit and warp; ``least`` what so many bytes of
-    a whole warp take where lanes access consecutive ones. ``exact``: each warp takes ``most`` if
-    all of its lanes that exist take part. ``value`` is what is known of its address in the lanes
-    ``there``.
+    ``most`` are its most transactions, in any block, visit and warp; ``least`` are those of
+    consecutive accesses with as many bytes by a whole warp. ``exact``: each warp takes ``most`` if
+    all of its existing lanes take part. ``value`` has the known addresses in the lanes ``there``.
     """
 
     index: int
@@ -105,9 +104,9 @@ class AnalysedAccess:
 class KernelAccesses:
     """All accesses of a kernel for a launch, in the order of its instructions.
 
-    ``pointers`` are the parameters assumed to be aligned as allocators' pointers are, ``aligned``
-    those whose alignment the launch says, ``given`` the aggregates whose bytes it says, ``ranged``
-    those of which it gives a range: what is counted rests on them.
+    The counts depend on the following parameters: ``pointers`` are assumed to be aligned as
+    allocators' pointers are, ``aligned`` have an alignment stated by the launch, ``given`` are
+    aggregates whose bytes it states, ``ranged`` have a stated range.
     """
 
     accesses: tuple[AnalysedAccess, ...]
@@ -117,20 +116,20 @@ class KernelAccesses:
     ranged: tuple[str, ...] = ()
 
     def by_instruction(self) -> Mapping[int, Transactions]:
-        """What one execution of each instruction takes, all of its accesses together."""
-        found: dict[int, Transactions] = {}
-        for one in self.accesses:
-            others = found.get(one.index)
-            found[one.index] = one.most if others is None else others.plus(one.most)
-        return found
+        """Returns the transactions of one execution of each instruction, by all its accesses."""
+        transactions: dict[int, Transactions] = {}
+        for access in self.accesses:
+            others = transactions.get(access.index)
+            transactions[access.index] = access.most if others is None else others.plus(access.most)
+        return transactions
 
 
 def analyse_accesses(graph: FlowGraph, launch: Launch) -> KernelAccesses:
-    """Every access of a kernel, whether a run comes to it or not.
+    """Returns every access of a kernel, whether or not a run reaches it.
 
-    Cost: some evaluations of each instruction (:class:`~ptxwcet.memory.lanes.LaneAnalysis`),
-    whatever the trip counts. Raises PtxwcetError (PW326) for an array of a stated size that none is
-    sure to be of.
+    Cost: some evaluations of each instruction (:class:`~ptxwcet.memory.lanes.LaneAnalysis`), for
+    any trip counts. Raises PtxwcetError (PW326) for an array of a stated size without a certain
+    access.
     """
     lanes = LaneAnalysis(graph, launch)
     accesses = []
@@ -153,13 +152,13 @@ def analyse_accesses(graph: FlowGraph, launch: Launch) -> KernelAccesses:
         if index in kept:
             analysed = replace(analysed, most=analysed.most._replace(kept=analysed.most.sectors))
         accesses.append(analysed)
-    names = [one.name for one in graph.kernel.parameters]
+    names = [parameter.name for parameter in graph.kernel.parameters]
     used = (lanes.pointers, lanes.aligned, lanes.given, lanes.ranged)
     return KernelAccesses(tuple(accesses), *(tuple(n for n in names if n in each) for each in used))
 
 
 def transactions_at_worst(instruction: Instruction) -> Transactions:
-    """The transactions that an instruction needs if no address of its lanes is known."""
+    """Returns the transactions that an instruction needs if no address of its lanes is known."""
     accesses = accesses_of(instruction)
     if not accesses:
         return NO_TRANSACTIONS
@@ -168,14 +167,14 @@ def transactions_at_worst(instruction: Instruction) -> Transactions:
 
 
 def transactions_of_any() -> Transactions:
-    """The most transactions that any instruction of a whole warp needs."""
+    """Returns the most transactions that any instruction of a whole warp needs."""
     there = np.ones(WARP_SIZE, dtype=np.bool_)
     return reduce(Transactions.with_most, (_at_worst(one, there) for one in widest_accesses()))
 
 
 _Counted = dict[tuple[object, ...], tuple[Transactions, bool]]
 _Found = tuple[Transactions, Transactions, bool, Value, Mask]
-"""Most, least, whether that is exact, and what it rests on: as in an analysed access."""
+"""Most, least, whether this is exact, and its basis: as in an analysed access."""
 
 
 def _analysed(access: Access, value: Value, there: Mask, known: _Counted) -> _Found:
@@ -198,14 +197,14 @@ def _kind(access: Access) -> tuple[object, ...]:
 
 
 def _looked_up(
-    access: Access, pattern: Pattern, there: Mask, known: _Counted
+    access: Access, pattern: Pattern, there: Mask, counted_before: _Counted
 ) -> tuple[Transactions, bool]:
-    """The counts of a pattern, computed once for all patterns of which they are the same."""
+    """Returns the counts of a pattern, computed once for all patterns with equal counts."""
     size = _ONE_WORD if access.space is Space.SHARED else LINE
     key = *_kind(access), *signature(pattern, size)
-    found = known.get(key)
+    found = counted_before.get(key)
     if found is None:
-        found = known[key] = _counted(access, pattern, there)
+        found = counted_before[key] = _counted(access, pattern, there)
     return found
 
 
@@ -224,7 +223,7 @@ def _counted(access: Access, pattern: Pattern, there: Mask) -> tuple[Transaction
         counts["words"] = blocks_of(pattern, there, size, size)  # one address after the other
     if is_atomic and space is not Space.SHARED:
         counts["serial"] = serial_of(pattern, there, size)
-    exact = all(one.exact and len(set(one.each)) == 1 for one in counts.values())
+    exact = all(count.exact and len(set(count.each)) == 1 for count in counts.values())
     own = Transactions(**{name: one.most for name, one in counts.items()})
     most = own
     if space is Space.GENERIC:
@@ -232,7 +231,7 @@ def _counted(access: Access, pattern: Pattern, there: Mask) -> tuple[Transaction
         most = most.with_most(Transactions(**local))
     if access.fetched_bytes > SECTOR:
         blocks = most.lines
-        if access.purpose is not Purpose.PREFETCH:  # only of global memory
+        if access.purpose is not Purpose.PREFETCH:  # only in global memory
             blocks = blocks_of(pattern, there, min(access.fetched_bytes, LINE), size).most
         fetched = blocks * (access.fetched_bytes // SECTOR)
         most = most.with_most(Transactions(sectors=fetched))
@@ -240,7 +239,7 @@ def _counted(access: Access, pattern: Pattern, there: Mask) -> tuple[Transaction
 
 
 def _partial(access: Access, pattern: Pattern, there: Mask, most: Transactions) -> int:
-    """How many sectors are changed and not filled if all lanes that exist take part."""
+    """Returns how many sectors are changed and not filled if all lanes that exist take part."""
     if not access.changes:
         return 0
     if access.purpose is not Purpose.STORE or access.fetched_bytes > SECTOR:
@@ -249,17 +248,17 @@ def _partial(access: Access, pattern: Pattern, there: Mask, most: Transactions) 
         return partial_of(pattern, there, access.access_bytes).most
     if access.space is not Space.LOCAL or not pattern.is_uniform:
         return most.sectors
-    # lanes have words side by side: some fill a sector, and those that exist are the first ones
+    # Lanes have adjacent words: some fill a sector, and the existing lanes are the first ones.
     fills = (access.access_bytes % _ONE_WORD, *(rows(there).sum(axis=1) % (SECTOR // _ONE_WORD)))
     return most.sectors if any(fills) else 0
 
 
 def _of_thread(pattern: Pattern, there: Mask, size: int) -> dict[str, Count]:
-    """Counts in local memory, where the words that lanes have at one address lie side by side."""
+    """Counts transactions in local memory, where the words of lanes at one address are adjacent."""
     words = max(1, size // _ONE_WORD)
     if pattern.is_uniform:
         lanes = rows(there).sum(axis=1)
-        sectors = tuple(int(-(-one * _ONE_WORD // SECTOR)) * words for one in lanes)
+        sectors = tuple(int(-(-lane * _ONE_WORD // SECTOR)) * words for lane in lanes)
         lines = tuple(words for _ in lanes)
         return {
             "sectors": Count(max(sectors), True, sectors),
@@ -269,8 +268,8 @@ def _of_thread(pattern: Pattern, there: Mask, size: int) -> dict[str, Count]:
 
 
 def _at_worst(access: Access, there: Mask) -> Transactions:
-    """Counts of an access of which nothing is known: no two lanes share a transaction, and none
-    fills a sector.
+    """Counts an access of unknown address: no two lanes share a transaction, and none fills a
+    sector.
     """
     found = _apart(access, there)
     return found._replace(partial=found.sectors if access.changes else 0)
@@ -313,7 +312,7 @@ def _least(access: Access, there: Mask) -> Transactions:
 
 
 def _reason(value: tuple[Pattern, ...], there: Mask, access: Access) -> str:
-    """How the lanes differ, in words."""
+    """Returns how the lanes differ, in words."""
     said = dict.fromkeys(_said(pattern, there, access) for pattern in value)
     text = " or ".join(said) if len(said) <= 3 else f"{len(said)} patterns of lanes"
     if access.space in (Space.GLOBAL, Space.GENERIC) and any(
@@ -342,13 +341,13 @@ def _said(pattern: Pattern, there: Mask, access: Access) -> str:
 
 
 _PLAIN = re.compile(r"(?:ld|st)\.global(?:\.(?:ca|cg|nc|wb|v[248]|[busf](?:8|16|32|64|128)))+")
-"""Loads and stores that a cache may serve as often as it likes, of nothing beside what they name:
-no volatile or atomic ones, no hints that lines go soon, no larger prefetch."""
+"""Loads and stores that a cache may serve any number of times, without other effects: no volatile
+or atomic accesses, no hints of early eviction, no larger prefetch."""
 
 
 def accesses_kept(kernel: Kernel, launch: Launch) -> Mapping[int, frozenset[str]]:
-    """The plain loads and stores of global memory, by index, whose address is sure to lead from
-    pointers to arrays of stated sizes, and from which. Cost: near linear in the kernel.
+    """Returns the plain loads and stores of global memory, by index, whose address is sure to lead
+    from pointers to arrays of stated sizes, and from which. Cost: near linear in the kernel.
     """
     if not launch.sizes:
         return {}
@@ -388,11 +387,11 @@ def require_accessed(kernel: Kernel, launch: Launch, kept: Mapping[int, frozense
 
 
 def _base(instruction: Instruction) -> str | None:
-    """The register that a plain load or store of global memory adds a number to for its address."""
+    """Returns the register to which a plain global access adds a number for its address."""
     is_plain = instruction.op_class in (OpClass.LOAD_GLOBAL, OpClass.STORE_GLOBAL)
     if not is_plain or instruction.space is not Space.GLOBAL:
         return None
     if _PLAIN.fullmatch(instruction.words) is None:
         return None
-    bases = [one.base for one in instruction.operands if isinstance(one, Address)]
+    bases = [operand.base for operand in instruction.operands if isinstance(operand, Address)]
     return bases[0].name if len(bases) == 1 and isinstance(bases[0], Register) else None

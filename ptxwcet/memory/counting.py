@@ -1,11 +1,11 @@
-"""How many transactions an access of a warp takes, from where its lanes access memory.
+"""Counts the transactions of an access by a warp, from the addresses of its lanes.
 
-Sectors have 32 bytes and lines 128; shared memory has 32 banks of 4 bytes, of which each gives one
-word a pass to all lanes that want it, and accesses of 8 (16) bytes go by halves (quarters) of the
-warp. What of an address is not known is taken at its worst: every shared part that its alignment
-and that of the access leave, every place of a cut (:mod:`ptxwcet.flow.shapes.pattern`). Lanes that
-a branch or a guard leaves out only lower the counts, but for those that do not exist, which are
-left out here (``docs/methods/transactions.md``).
+Sectors have 32 bytes and lines 128; shared memory has 32 banks of 4 bytes, each of which delivers
+one word per pass to all lanes that request it, and accesses of 8 (16) bytes are split into halves
+(quarters) of the warp. Unknown parts of an address are taken at their worst: every shared part that
+its alignment and the access's alignment permit, every place of a cut
+(:mod:`ptxwcet.flow.shapes.pattern`). Lanes that a branch or a guard disables only reduce the
+counts; non-existing lanes are left out here (``docs/methods/transactions.md``).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Transactions of a warp, ``most`` of any warp; ``exact``: each warp needs as many as ``each``
-    says if all of its lanes take part.
+    """Transactions of a warp, ``most`` of any warp; ``exact``: each warp needs its number in
+    ``each`` if all of its lanes take part.
     """
 
     most: int
@@ -37,7 +37,7 @@ class Count:
     each: tuple[int, ...]
 
     def split(self, cuts: int, lanes: Sequence[int]) -> Count:
-        """The count if each of the ``cuts`` parts the lanes in two groups that need as many each.
+        """Returns the count if each of the ``cuts`` parts the lanes in two groups of equal counts.
 
         ``lanes`` limits the count of each warp.
         """
@@ -46,9 +46,9 @@ class Count:
 
 
 def blocks_of(pattern: Pattern, there: Mask, size: int, access: int) -> Count:
-    """Distinct blocks of ``size`` bytes (sectors, lines) that accesses of ``access`` bytes touch.
+    """Counts distinct blocks of ``size`` bytes touched by accesses of ``access`` bytes.
 
-    ``there`` are the threads that exist. Accesses are aligned to their size, as PTX requires.
+    ``there`` are the existing threads. Accesses are aligned to their size, as PTX requires.
     """
     return _blocks(pattern, _warps(pattern, there), size, access)
 
@@ -70,8 +70,8 @@ def _blocks(pattern: Pattern, warps: Sequence[_Warp], size: int, access: int) ->
 
 
 def passes_of(pattern: Pattern, there: Mask, access: int, *, alone: bool = False) -> Count:
-    """Passes over the banks of shared memory; ``alone``: each lane's word is a pass of its own, as
-    that of an atomic operation is.
+    """Counts passes over the banks of shared memory; ``alone``: each lane's word is a pass of its
+    own, as in an atomic operation.
     """
     warps = _warps(pattern, there)
     group = WARP_SIZE if access <= _WORD else WARP_SIZE * _WORD // access
@@ -86,15 +86,15 @@ def passes_of(pattern: Pattern, there: Mask, access: int, *, alone: bool = False
 
 
 def serial_of(pattern: Pattern, there: Mask, access: int) -> Count:
-    """The most lanes of a warp on one word of four bytes, which atomic operations serve in turn."""
+    """Counts the most lanes on one four-byte word of a warp, which atomics serve in turn."""
     if pattern.cuts:
         return all_lanes(there)
     return _each_place(pattern, _warps(pattern, there), access, _WORD, _together)
 
 
 def lines_of(pattern: Pattern, there: Mask, access: int) -> Count:
-    """Lines that accesses of ``access`` bytes touch, of each half (quarter) of a warp apart where
-    they have 8 (16) bytes: no more than 128 bytes go to the lanes at a time.
+    """Counts lines that accesses of ``access`` bytes touch, separately for each half (quarter) of a
+    warp if they have 8 (16) bytes: at most 128 bytes are delivered at a time.
     """
     group = WARP_SIZE if access <= _WORD else max(1, WARP_SIZE * _WORD // access)
     warps = _warps(pattern, there)
@@ -119,16 +119,16 @@ def partial_of(pattern: Pattern, there: Mask, access: int) -> Count:
 
 
 def all_lanes(there: Mask, times: int = 1) -> Count:
-    """The count of ``times`` transactions for each lane that exists."""
+    """Returns the count of ``times`` transactions for each lane that exists."""
     each = tuple(int(one) * times for one in rows(there).sum(axis=1))
     return Count(max(each), False, each)
 
 
 def signature(pattern: Pattern, size: int) -> tuple[object, ...]:
-    """What counts depend on: patterns with the same signature need the same transactions.
+    """Returns a key of the counts: patterns with equal keys need the same transactions.
 
-    ``size`` are the bytes by which a whole warp may be moved without a change: those of a line, or
-    of a word of shared memory.
+    ``size`` are the bytes by which a whole warp may be moved without a change: the size of a line,
+    or of a word of shared memory.
     """
     lanes = b"" if isinstance(pattern.offsets, int) else _moved(rows(pattern.offsets), size)
     first = pattern.offsets % size if isinstance(pattern.offsets, int) else 0
@@ -138,7 +138,7 @@ def signature(pattern: Pattern, size: int) -> tuple[object, ...]:
 
 
 def _moved(lanes: Lanes, size: int) -> Lanes:
-    """The lanes of each warp, less the multiple of ``size`` at or below its first lane."""
+    """Returns the lanes of each warp, less the multiple of ``size`` at or below its first lane."""
     apart: Lanes = lanes - lanes[:, :1] // size * size
     return apart
 
@@ -149,7 +149,7 @@ _Warp = tuple[int | None, ...]
 
 
 def _warps(pattern: Pattern, there: Mask) -> list[_Warp]:
-    """The offsets of each warp, less a multiple of a line; None for lanes that do not exist."""
+    """Returns the offsets of each warp, less a multiple of a line; None for non-existing lanes."""
     mask = rows(there)
     if isinstance(pattern.offsets, int):
         number = pattern.offsets % PHASES
@@ -175,25 +175,25 @@ def _each_place(
     size: int,
     count: Callable[[Places], int],
 ) -> Count:
-    """The largest ``count`` of each warp, wherever its shared part may be modulo ``size`` bytes.
+    """Returns the largest ``count`` of each warp, for any shared part modulo ``size`` bytes.
 
-    Addresses go round where the words of the pattern do.
+    Addresses wrap where the words of the pattern do.
     """
     rests, last = _rests(pattern, access, size), (1 << (pattern.width or KNOWN)) - 1
-    known: dict[_Warp, list[int]] = {}
+    counts_of: dict[_Warp, list[int]] = {}
     for warp in warps:
-        if warp not in known:
-            known[warp] = [
+        if warp not in counts_of:
+            counts_of[warp] = [
                 count([None if lane is None else lane + rest & last for lane in warp])
                 for rest in rests
             ]
-    each = tuple(max(known[warp]) for warp in warps)
-    return Count(max(each), all(len(set(counts)) == 1 for counts in known.values()), each)
+    each = tuple(max(counts_of[warp]) for warp in warps)
+    return Count(max(each), all(len(set(counts)) == 1 for counts in counts_of.values()), each)
 
 
 def _rests(pattern: Pattern, access: int, size: int) -> Sequence[int]:
-    """What the shared part may be modulo a block of ``size`` bytes: a multiple of its alignment
-    and the access's.
+    """Returns the possible shared parts modulo a block of ``size`` bytes: multiples of its
+    alignment and the access's.
     """
     if pattern.align == KNOWN:
         return (0,)
@@ -205,13 +205,13 @@ def _rests(pattern: Pattern, access: int, size: int) -> Sequence[int]:
 
 
 def _distinct(places: Places, size: int, wide: int) -> int:
-    """The number of distinct blocks that lanes touch, each lane ``wide`` consecutive ones."""
+    """Returns the number of distinct blocks that lanes touch, ``wide`` consecutive ones each."""
     blocks = {place // size for place in places if place is not None}
     return len(blocks if wide == 1 else {block + more for block in blocks for more in range(wide)})
 
 
 def _passes(places: Places, wide: int, *, alone: bool) -> int:
-    """The most words that one bank has to give, of lanes that want ``wide`` words each."""
+    """Returns the most words that one bank delivers, to lanes that request ``wide`` words each."""
     words = [place // _WORD for place in places if place is not None]
     wanted = [word + more for word in words for more in range(wide)]
     banks = Counter(word % _BANKS for word in (wanted if alone else set(wanted)))
@@ -219,7 +219,7 @@ def _passes(places: Places, wide: int, *, alone: bool) -> int:
 
 
 def _in_part(places: Places, access: int) -> int:
-    """The number of sectors that lanes of ``access`` bytes touch and do not fill."""
+    """Returns the number of sectors that lanes of ``access`` bytes touch and do not fill."""
     filled: dict[int, set[int]] = {}
     for place in {place for place in places if place is not None}:
         for byte in range(place, place + access):

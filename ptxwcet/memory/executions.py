@@ -1,4 +1,4 @@
-"""How often a warp executes the blocks of a kernel at most, from the paths of a launch."""
+"""Bounds on the executions of the blocks of a kernel by a warp, from the paths of a launch."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Executions:
     """Visits of blocks on the paths of all warps of a launch. Cost: linear in the paths."""
 
     def __init__(self, pieces: Sequence[BlockPaths]) -> None:
-        self._warps = [(len(warp.warps), warp.nodes) for one in pieces for warp in one.warps]
+        self._warps = [(len(warp.warps), warp.nodes) for piece in pieces for warp in piece.warps]
         self._pieces = pieces
         self._entries: dict[int, Counter[int]] = {}
         self._outside: dict[int, Counter[int]] = {}
@@ -41,13 +41,13 @@ class Executions:
             self._of_warps, self.is_known = [], False
 
     def most(self, block: int) -> int | None:
-        """How often a warp executes a block at most; None if nothing is known of it."""
+        """Returns how often a warp executes a block at most; None if nothing is known of it."""
         if not self.is_known:
             return None
         return max((each[block] for each in self._of_warps), default=0)
 
     def of_block(self, block: int) -> int | None:
-        """How often all warps of a block of threads execute a block of instructions, at most."""
+        """Returns the most executions of a basic block by all warps of a thread block."""
         if not self.is_known:
             return None
         counted = iter(self._of_warps)
@@ -58,9 +58,9 @@ class Executions:
         return max(sums, default=0)
 
     def in_an_entry(self, loop: int, block: int) -> int | None:
-        """How often a warp executes a block of a loop each time that it enters the loop, at most.
+        """Returns the most executions of a block of a loop by a warp, per entry of the loop.
 
-        What of the loop is executed without being told as one counts as an entry, too.
+        Executions of the loop's blocks outside a path loop count as an entry, too.
         """
         if not self.is_known:
             return None
@@ -73,11 +73,11 @@ class Executions:
 def _visits(
     nodes: Path, around: int, without: int | None, entries: dict[int, Counter[int]]
 ) -> Counter[int]:
-    """Visits of blocks, but of those in the loop ``without``; ``around``: iterations around.
+    """Counts visits of blocks outside the loop ``without``; ``around``: iterations around.
 
-    The largest numbers of an entry of each loop are put into ``entries``. Raises _Open.
+    The largest counts of an entry of each loop are put into ``entries``. Raises _Open.
     """
-    found: Counter[int] = Counter()
+    visits: Counter[int] = Counter()
     for node in nodes:
         parts = [_visits(part, _inner(node, around), without, entries) for part in parts_of(node)]
         match node:
@@ -88,26 +88,26 @@ def _visits(
             case PathChoice() | PathParts():
                 parts = [_largest(parts)]
             case Visit(block) | PathFork(block):
-                found[block] += 1
+                visits[block] += 1
             case PathEnd(leave, last, stay):
-                found.update({leave.block, stay.block})
-                found.update(visit.block for visit in last)
+                visits.update({leave.block, stay.block})
+                visits.update(visit.block for visit in last)
         if isinstance(node, PathChoice):
             for visit in node.early:
-                found[visit.block] += WARP_SIZE
+                visits[visit.block] += WARP_SIZE
         for part in parts:
             for block, count in part.items():
-                found[block] += count * _times(node, around)
-    return found
+                visits[block] += count * _times(node, around)
+    return visits
 
 
 def _inner(node: PathNode, around: int) -> int:
-    """Iterations around what is in a node."""
+    """Returns the iterations around the content of a node."""
     return _number(node.count) if isinstance(node, PathRepeat) else around
 
 
 def _times(node: PathNode, around: int) -> int:
-    """How often what is in a node is executed."""
+    """Returns how often the content of a node is executed."""
     match node:
         case PathRepeat(count, step=step):
             return max(_number(count), _number(count.plus(AffineCount(step * (around - 1)))))
@@ -118,7 +118,7 @@ def _times(node: PathNode, around: int) -> int:
 
 
 def _number(count: AffineCount) -> int:
-    """The largest value of a count. Raises _Open."""
+    """Returns the largest value of a count. Raises _Open."""
     most = count.over_symbols(largest=True)
     if most is None:
         raise _Open
@@ -126,7 +126,7 @@ def _number(count: AffineCount) -> int:
 
 
 def _largest(counts: Iterable[Counter[int]]) -> Counter[int]:
-    """The largest number of each."""
+    """Returns the largest number of each."""
     found: Counter[int] = Counter()
     for each in counts:
         found |= each

@@ -1,9 +1,9 @@
-"""Footprints: the sectors and lines of memory that a block touches at most, and those of a launch.
+"""Footprints: the most sectors and lines of memory that a block touches, and a launch.
 
-Where the shape of an access is known (:mod:`ptxwcet.memory.forms`), all places that the threads of
-a block come to are put together with those of other accesses from the same base, so that what is
-touched again and again counts once. What has no known shape counts for each execution, as in the
-bounds; so it is with local memory and with hints to fetch more than is asked for.
+If the form of an access is known (:mod:`ptxwcet.memory.forms`), all places that the threads of a
+block access are united with those of other accesses from the same base, so that repeated accesses
+count once. An access of unknown form counts for each execution, as in the bounds; so do accesses to
+local memory and prefetch hints.
 """
 
 from __future__ import annotations
@@ -28,19 +28,18 @@ from ptxwcet.memory.lanes import LaneAnalysis
 from ptxwcet.support.records import dataclass
 
 _MOST_PLACES = 1 << 18
-"""Places that are told apart in one set; what more there are of is estimated from its ends."""
+"""The most places that are distinguished in one set; further ones are estimated from its ends."""
 _MOST_RESIDUES = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """What is touched at most, in sectors of 32 and lines of 128 bytes.
+    """The most memory touched, in sectors of 32 and lines of 128 bytes.
 
-    By a block of threads, and by all blocks of a launch together: None if it has no known grid.
-    ``is_shared``: whether two blocks may touch the same line from one base, whatever two bases have
-    in common; None if nobody knows of a launch.
-    ``launch_runs``: of each base, how many lines there are from the first that a launch touches to
-    the last; None if that is not known of all.
+    It has the counts of a block of threads, and of all blocks of a launch together: None without a
+    known grid. ``is_shared``: whether two blocks may touch the same line from one base, apart from
+    overlaps of two bases; None if unknown for a launch. ``launch_runs``: for each base, the number
+    of lines from the first to the last that a launch touches; None if unknown for some base.
     """
 
     block_sectors: int = 0
@@ -51,27 +50,27 @@ class Footprint:
     launch_runs: tuple[int, ...] | None = ()
 
     def plus(self, other: Footprint) -> Footprint:
-        """What is touched of either."""
+        """Returns the footprint of both together."""
 
         def both(one: int | None, two: int | None) -> int | None:
             return None if one is None or two is None else one + two
 
         shared = [self.is_shared, other.is_shared]
         runs = [self.launch_runs, other.launch_runs]
-        known = [one for one in runs if one is not None]
+        known_runs = [run for run in runs if run is not None]
         return Footprint(
             self.block_sectors + other.block_sectors,
             self.block_lines + other.block_lines,
             both(self.launch_sectors, other.launch_sectors),
             both(self.launch_lines, other.launch_lines),
             None if None in shared else any(shared),
-            tuple(sum(known, ())) if len(known) == len(runs) else None,
+            tuple(sum(known_runs, ())) if len(known_runs) == len(runs) else None,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """An access: what it is at most in all executions of a block, and its forms if it has any."""
+    """An access: its largest counts in all executions of a block, and its forms if it has any."""
 
     access: AnalysedAccess
     times: int
@@ -83,9 +82,8 @@ class _Shape:
 class Footprints:
     """The footprints of a kernel in a launch whose warps execute the paths of ``pieces``.
 
-    Where a count of these has no end, or an opcode is not known, nothing is (``is_known``). Cost:
-    that of the analysis of accesses, and sorting the places of each set, of which there are at
-    most some 100,000.
+    If a count of these is unbounded, or an opcode unknown, no footprint is known (``is_known``).
+    Cost: as the analysis of accesses, and sorting the places of each set, at most some 100,000.
     """
 
     def __init__(
@@ -102,40 +100,40 @@ class Footprints:
         self._grid = launch.grid
         self._blocks = None if launch.grid is None else prod(launch.grid)
         self._forms = RunForms(graph, launch, lanes, executions)
-        self._pointers = {one.name for one in graph.kernel.parameters}
+        self._pointers = {parameter.name for parameter in graph.kernel.parameters}
         self.is_known = executions.is_known and all(
-            one.op_class is not None for one in graph.kernel.instructions
+            instruction.op_class is not None for instruction in graph.kernel.instructions
         )
         self._shapes: list[_Shape] = []
-        for one in accesses.accesses if self.is_known else ():
-            if not one.most.sectors:
+        for item in accesses.accesses if self.is_known else ():
+            if not item.most.sectors:
                 continue
-            times = executions.of_block(graph.block_of(one.index))
+            times = executions.of_block(graph.block_of(item.index))
             assert times is not None
-            lines = one.most.sectors if one.access.fetched_bytes > LINE else one.most.lines
-            shape = _Shape(one, times, times * one.most.sectors, times * lines, self._known(one))
+            lines = item.most.sectors if item.access.fetched_bytes > LINE else item.most.lines
+            shape = _Shape(item, times, times * item.most.sectors, times * lines, self._known(item))
             self._shapes.append(shape)
 
-    def _known(self, one: AnalysedAccess) -> Forms:
-        access = one.access
+    def _known(self, analysed: AnalysedAccess) -> Forms:
+        access = analysed.access
         is_plain = access.space is Space.GLOBAL and access.fetched_bytes == SECTOR
         if not is_plain or access.address is None or access.times != 1:
             return None
-        return self._forms.of_address(access.address, one.index)
+        return self._forms.of_address(access.address, analysed.index)
 
     def of(self, counts: Callable[[AnalysedAccess], bool] = lambda _: True) -> Footprint:
-        """The footprint of some accesses together."""
+        """Returns the footprint of some accesses together."""
         return sum_of(self._by_base(counts).values())
 
     def asked(self, counts: Callable[[AnalysedAccess], bool], fetches: int) -> int:
-        """How many sectors some accesses of a block ask for in all, those among them that are not
-        filled ``fetches`` times more.
+        """Returns the number of sectors that some accesses of a block request in all, plus
+        ``fetches`` for each of these sectors that is not filled.
         """
-        shapes = (one for one in self._shapes if counts(one.access))
+        shapes = (shape for shape in self._shapes if counts(shape.access))
         return sum(one.sectors + fetches * one.times * one.access.most.partial for one in shapes)
 
     def arrays(self) -> Mapping[str, Footprint]:
-        """The footprints by the parameter whose array they are of; "" stands for all others."""
+        """Returns the footprints by parameter of the array; "" is for all others."""
         found: dict[str, Footprint] = {}
         for name, footprint in self._by_base(lambda _: True).items():
             found[name] = found.get(name, Footprint(is_shared=False)).plus(footprint)
@@ -143,7 +141,7 @@ class Footprints:
 
     def _by_base(self, counts: Callable[[AnalysedAccess], bool]) -> dict[str, Footprint]:
         groups: dict[frozenset[tuple[str, int]], list[_Shape]] = defaultdict(list)
-        found: dict[str, Footprint] = {}
+        footprints: dict[str, Footprint] = {}
         unknown = [0, 0]
         for shape in self._shapes:
             if not counts(shape.access):
@@ -156,17 +154,17 @@ class Footprints:
         for bases, shapes in groups.items():
             names = [name for name, number in bases if name in self._pointers and number == 1]
             name = names[0] if len(names) == 1 else ""
-            found[name] = found.get(name, Footprint()).plus(self._united(bases, shapes))
+            footprints[name] = footprints.get(name, Footprint()).plus(self._united(bases, shapes))
         if any(unknown):
             blocks = self._blocks
             launch = [None if blocks is None else blocks * one for one in unknown]
             shared = None if blocks is None else blocks > 1
             rest = Footprint(unknown[0], unknown[1], launch[0], launch[1], shared, None)
-            found[""] = found.get("", Footprint()).plus(rest)
-        return found
+            footprints[""] = footprints.get("", Footprint()).plus(rest)
+        return footprints
 
     def _base(self, form: Form) -> frozenset[tuple[str, int]]:
-        """The symbols that a launch has in common, each with its coefficient."""
+        """Returns the symbols that a launch has in common, each with its coefficient."""
         return frozenset(
             (name, number)
             for name, number in form.symbols.items()
@@ -174,7 +172,7 @@ class Footprints:
         )
 
     def _united(self, bases: frozenset[tuple[str, int]], shapes: Sequence[_Shape]) -> Footprint:
-        """What some accesses from one base touch together."""
+        """Returns the joint footprint of some accesses from one base."""
         of_launch: list[_Places] = []
         of_block: dict[frozenset[tuple[str, int]], list[_Places]] = defaultdict(list)
         for shape in shapes:
@@ -190,7 +188,7 @@ class Footprints:
                     if (name, number) not in bases
                 )
                 of_launch.append(_Places(places.lanes, (*places.counts, *axes), places.size))
-        most = sum(one.sectors for one in shapes), sum(one.lines for one in shapes)
+        most = sum(shape.sectors for shape in shapes), sum(shape.lines for shape in shapes)
         block, launch, shared = [0, 0], [0, 0], False
         for place, unit in enumerate((SECTOR, LINE)):
             counted = [
@@ -216,10 +214,10 @@ class Footprints:
 
 
 def sum_of(footprints: Iterable[Footprint]) -> Footprint:
-    """What is touched of several arrays that have nothing in common, or are taken to have so."""
+    """Returns the sum of footprints of arrays that are, or are taken to be, disjoint."""
     total = Footprint()
-    for one in footprints:
-        total = total.plus(one)
+    for footprint in footprints:
+        total = total.plus(footprint)
     return total
 
 
@@ -233,7 +231,7 @@ class _Places:
 
     @property
     def ends(self) -> tuple[int, int]:
-        """Its first byte and the one behind the last."""
+        """Returns its first byte and the byte after its last."""
         low, high = int(self.lanes.min()), int(self.lanes.max())
         for step, most in self.counts:
             low, high = low + min(0, step * most), high + max(0, step * most)
@@ -241,20 +239,20 @@ class _Places:
 
 
 def _units(places: Sequence[_Places], unit: int, zeros: int) -> tuple[int, bool]:
-    """How many units of bytes all these accesses touch, from any base that is a multiple of 2 to
-    the power of ``zeros``; and whether it is just so many, from all bases, if all are executed.
+    """Returns the most units of bytes touched by all these accesses, from any base that is a
+    multiple of ``2**zeros``; and whether every base gives this number if all are executed.
     """
     residues, hull = range(0, unit, 1 << min(zeros, 7)), _hull(places, unit)
-    if len(residues) > _MOST_RESIDUES:  # where units begin is moved: one may become two
+    if len(residues) > _MOST_RESIDUES:  # the starts of units are moved: one unit may become two
         number, _ = _units(places, unit, KNOWN)
         return min(hull, 2 * number), False
     numbers, is_exact = [], True
     for residue in residues:
         sets, rest = [], 0
-        for one in places:
-            touched, left = _touched(one, unit, residue)
+        for place in places:
+            touched, left = _touched(place, unit, residue)
             if left:
-                low, high = one.ends
+                low, high = place.ends
                 rest += min(len(touched) * left, (high - low + unit - 2) // unit + 1)
             else:
                 sets.append(touched)
@@ -265,37 +263,37 @@ def _units(places: Sequence[_Places], unit: int, zeros: int) -> tuple[int, bool]
 
 
 def _hull(places: Sequence[_Places], unit: int) -> int:
-    """How many units of bytes there are from the first access to the last, from any base."""
-    bytes_of_all = max(one.ends[1] for one in places) - min(one.ends[0] for one in places)
+    """Returns the number of units from the first access to the last, from any base."""
+    bytes_of_all = max(place.ends[1] for place in places) - min(place.ends[0] for place in places)
     return (bytes_of_all + unit - 2) // unit + 1
 
 
 def _touched(places: _Places, unit: int, residue: int) -> tuple[NDArray[np.int64], int]:
-    """The numbers of the units that are touched; and by how much there may be more, 0 for none.
+    """Returns the touched units; and a factor by which there may be more, 0 for none.
 
-    Steps of whole units move these, others the bytes.
+    Steps of whole units move the units, other steps the bytes.
     """
     counts = sorted(places.counts, key=lambda one: (trailing_zeros(one[0]), one[1]))
-    whole = [one for one in counts if one[0] % unit == 0]
-    parts = [one for one in counts if one[0] % unit]
-    found, left = places.lanes + residue, 1
+    whole = [count for count in counts if count[0] % unit == 0]
+    parts = [count for count in counts if count[0] % unit]
+    touched, left = places.lanes + residue, 1
     for step, most in parts:
-        if len(found) * (most + 1) > _MOST_PLACES:
+        if len(touched) * (most + 1) > _MOST_PLACES:
             left *= 2 * (most + 1)
         else:
-            found = _moved(found, step, most)
-    first, last = found // unit, (found + places.size - 1) // unit
+            touched = _moved(touched, step, most)
+    first, last = touched // unit, (touched + places.size - 1) // unit
     widest = -(-places.size // unit) + 1
-    found = np.unique(np.concatenate([np.minimum(first + more, last) for more in range(widest)]))
+    touched = np.unique(np.concatenate([np.minimum(first + more, last) for more in range(widest)]))
     for step, most in whole:
-        if len(found) * (most + 1) > _MOST_PLACES:
+        if len(touched) * (most + 1) > _MOST_PLACES:
             left *= most + 1
         else:
-            found = _moved(found, step // unit, most)
-    return found, 0 if left == 1 else left
+            touched = _moved(touched, step // unit, most)
+    return touched, 0 if left == 1 else left
 
 
 def _moved(numbers: NDArray[np.int64], step: int, most: int) -> NDArray[np.int64]:
-    """The numbers, moved by each multiple of a step."""
+    """Returns the numbers, moved by each multiple of a step."""
     steps = step * np.arange(most + 1, dtype=np.int64)
     return np.unique(numbers[:, None] + steps[None, :])

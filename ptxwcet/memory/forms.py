@@ -1,12 +1,12 @@
-"""What registers hold over the whole run of a block: a number in each thread, and what is added.
+"""Register values over the whole run of a block: a number in each thread, and added symbols.
 
-A *form* is ``lanes[t] + sum(coefficient * symbol) + sum(step * n)``. Symbols are what a block has
-in common for all of its life: its index, parameters, addresses of variables. ``n`` counts from 0 to
-a number of its own: how often a register was added to (the counters and pointers of loops). Of a
-register there are a few forms, of which one is true whenever it is read, modulo ``2**bits``.
+A *form* is ``lanes[t] + sum(coefficient * symbol) + sum(step * n)``. Symbols are common to a block
+for all of its life: its index, parameters, addresses of variables. ``n`` counts from 0 to a number
+of its own: the additions to a register (the counters and pointers of loops). A register has a few
+forms, one of which is true whenever it is read, modulo ``2**bits``.
 
-Two counts are never set off against each other, for they may be of different times. What the same
-loop does to two registers is so taken to be anything at once: more than it does.
+Two counts are never subtracted from each other, because they may be of different times. So the
+effects of one loop on two registers are taken to be independent: an over-approximation.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from ptxwcet.support.records import dataclass
 _MOST_FORMS, _MOST_COUNTS, _MOST_QUESTIONS = 16, 8, 2000
 _MOST_NUMBER = 1 << 61
 _SELF = "itself"
-"""Stands for a register in what is written to it."""
+"""The symbol of a register in its own forms while it is written."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -58,7 +58,7 @@ class Form:
     counts: tuple[tuple[int, int], ...] = ()
 
     def plus(self, other: Form, sign: int = 1) -> Form:
-        """The sum, or the difference."""
+        """Returns the sum, or the difference."""
         symbols = dict(self.symbols)
         for name, number in other.symbols.items():
             symbols[name] = symbols.get(name, 0) + sign * number
@@ -67,7 +67,7 @@ class Form:
         return Form(self.lanes + sign * other.lanes, kept, counts)
 
     def times(self, factor: int) -> Form:
-        """The product with a number."""
+        """Returns the product with a number."""
         if not factor:
             return Form(0)
         symbols = {name: number * factor for name, number in self.symbols.items()}
@@ -81,7 +81,7 @@ class Form:
         return int(self.lanes) if is_one else None
 
     def interval(self, ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int] | None:
-        """Its least and largest number; None if a symbol has no range."""
+        """Returns its least and largest number; None if a symbol has no range."""
         lanes = np.asarray(self.lanes)
         low, high = int(lanes.min()), int(lanes.max())
         for name, number in self.symbols.items():
@@ -120,8 +120,8 @@ class _Added:
 class RunForms:
     """The forms of the registers of a kernel that addresses depend on.
 
-    ``ranges``: those of symbols, as far as they are known. Cost: linear in the kernel and the
-    threads of a block, for each place at which the counter of a loop is read.
+    ``ranges`` has the known ranges of symbols. Cost: linear in the kernel and the threads of a
+    block, for each place at which the counter of a loop is read.
     """
 
     def __init__(
@@ -137,33 +137,35 @@ class RunForms:
             for name in instruction.writes:
                 self._writers[name].append(index)
         self._undefined = frozenset(graph.agreements.live.undefined())
-        self._sizes = {one.name: one.size_bytes for one in self._kernel.parameters}
+        self._sizes = {field.name: field.size_bytes for field in self._kernel.parameters}
         self._known: dict[str, Forms] = {}
         self._counters: dict[str, _Counter | None] = {}
         self._open: list[str] = []
         self._reads_itself = self._reads_through = False
         self._questions = 0
-        bases = (one.address.base for _, one in lanes.accesses if one.address is not None)
+        bases = (access.address.base for _, access in lanes.accesses if access.address is not None)
         wanted = {base.name for base in bases if isinstance(base, Register)}
-        for index in deciding(self._kernel, wanted):  # in their order: no question leads far
+        for index in deciding(
+            self._kernel, wanted
+        ):  # in program order, so that no query recurses deeply
             for name in self._kernel.instructions[index].writes:
                 self._register(name, index)
 
     def of_address(self, address: Address, index: int) -> Forms:
-        """The forms of an address of 64 bits that instruction ``index`` accesses."""
+        """Returns the forms of an address of 64 bits that instruction ``index`` accesses."""
         base = address.base
         if isinstance(base, Register) and self._graph.width(base.name) != KNOWN:
             return None
         forms = self._operand(base, index)
-        return None if forms is None else tuple(one.plus(Form(address.offset)) for one in forms)
+        return None if forms is None else tuple(form.plus(Form(address.offset)) for form in forms)
 
     def alignment(self, symbols: Iterable[tuple[str, int]]) -> int:
-        """The power of two that divides a sum of symbols, each times a number."""
+        """Returns the power of two that divides a sum of symbols, each times a number."""
         zeros = (self._zeros(name) + trailing_zeros(one) for name, one in symbols)
         return min(zeros, default=KNOWN)
 
     def _zeros(self, symbol: str) -> int:
-        """The power of two that divides a symbol."""
+        """Returns the power of two that divides a symbol."""
         if symbol.startswith("&"):
             own = [one.alignment for one in self._kernel.variables if one.name == symbol[1:]]
             return trailing_zeros(own[0]) if own and own[0] else 0
@@ -172,7 +174,7 @@ class RunForms:
         return POINTER_ALIGN if symbol in self._lanes.pointers else 0
 
     def _operand(self, operand: Operand, index: int) -> Forms:
-        """The forms of what instruction ``index`` reads."""
+        """Returns the forms of an operand of instruction ``index``."""
         match operand:
             case Register(name):
                 return self._register(name, index)
@@ -197,26 +199,26 @@ class RunForms:
             return (Form(0, {_SELF: 1}),)
         if name in self._open or name in self._undefined:
             return None
-        found = _of_patterns(self._lanes.value(name))
-        if found is not None:
-            return found
+        forms = _of_patterns(self._lanes.value(name))
+        if forms is not None:
+            return forms
         if len(self._writers[name]) != 1:
             return self._counted(name, index)
         if name in self._known:
             return self._known[name]
         (writer,) = self._writers[name]
         outer, self._reads_itself = self._reads_itself, False
-        found = self._written(name, writer)
+        forms = self._written(name, writer)
         reads_itself, self._reads_itself = self._reads_itself, self._reads_itself or outer
         if reads_itself:
             self._reads_through = True
-            return found if self._follows(writer, index) else None
-        if found is not None or not self._open:
-            self._known[name] = found
-        return found
+            return forms if self._follows(writer, index) else None
+        if forms is not None or not self._open:
+            self._known[name] = forms
+        return forms
 
     def _written(self, name: str, index: int) -> Forms:
-        """The forms of a register as instruction ``index`` writes it."""
+        """Returns the forms of a register as instruction ``index`` writes it."""
         instruction = self._kernel.instructions[index]
         opcode = operation_of(instruction.form).name
         if opcode == "cvta":
@@ -230,12 +232,12 @@ class RunForms:
         if meant is None or not speaks_of_all(meant, instruction):
             return None
         root = meant.results[instruction.writes.index(name)]
-        sources = [self._operand(one, index) for one in meant.sources]
+        sources = [self._operand(source, index) for source in meant.sources]
         found: Forms = fold(root, partial(self._meaning, sources))
         return found
 
     def _parameter(self, name: str, instruction: Instruction) -> Forms:
-        """What is loaded from a parameter of the kernel, which the launch leaves open."""
+        """Returns the value loaded from a parameter of the kernel, which the launch leaves open."""
         access = access_of(instruction)
         if access is None or not isinstance(access.base, SymbolRef):
             return None
@@ -257,23 +259,23 @@ class RunForms:
     # --- registers that are written at several places ---------------------------------------------
 
     def _counted(self, name: str, index: int) -> Forms:
-        """A register that several instructions write: what it begins with, and what is added."""
+        """Returns a register with several writes: its initial forms, and the additions."""
         if name not in self._counters:
             self._questions += 1
             if self._questions > _MOST_QUESTIONS:
                 return None
             outer = self._reads_itself, self._reads_through
             self._open.append(name)
-            found = self._writes_of(name)
+            counter = self._writes_of(name)
             self._open.pop()
             self._reads_itself, self._reads_through = outer
-            if found is None and self._open:
-                return None  # perhaps because of one that is asked for
-            self._counters[name] = found
-        known = self._counters[name]
-        if known is None:
+            if counter is None and self._open:
+                return None  # possibly because of a register whose query is open
+            self._counters[name] = counter
+        result = self._counters[name]
+        if result is None:
             return None
-        begun, added = known
+        begun, added = result
         counts = tuple((one.step, self._times(one, index)) for one in added)
         return tuple(replace(one, counts=(*one.counts, *counts)) for one in begun)
 
@@ -290,41 +292,41 @@ class RunForms:
                 begun += forms
                 begins.append(index)
                 continue
-            for one in forms:
-                rest = {symbol: number for symbol, number in one.symbols.items() if symbol != _SELF}
-                step = replace(one, symbols=rest).number
-                if one.symbols.get(_SELF) != 1 or step is None:
+            for form in forms:
+                rest = {name: number for name, number in form.symbols.items() if name != _SELF}
+                step = replace(form, symbols=rest).number
+                if form.symbols.get(_SELF) != 1 or step is None:
                     return None
                 steps.append((index, step))
         if not begun or len(begun) > _MOST_FORMS or len(steps) > _MOST_COUNTS:
             return None
         added = [self._since(index, step, begins) for index, step in steps if step]
-        known = tuple(one for one in added if one is not None)
+        known = tuple(form for form in added if form is not None)
         return (tuple(begun), known) if len(known) == len(added) else None
 
     def _follows(self, writer: int, index: int) -> bool:
-        """Whether an instruction reads what another one has written in the same iteration."""
+        """Returns whether an instruction reads another's result in the same iteration."""
         one, two = self._graph.block_of(writer), self._graph.block_of(index)
         innermost = self._graph.forest.innermost
         return innermost(one) is innermost(two) and self._is_before(writer, index)
 
     def _writes_alone(self, name: str, index: int) -> bool:
-        """Whether nothing else in the loop around an instruction writes the register."""
+        """Returns whether nothing else in the loop around an instruction writes the register."""
         loop = self._graph.forest.innermost(self._graph.block_of(index))
-        others = (one for one in self._writers[name] if one != index)
+        others = (writer for writer in self._writers[name] if writer != index)
         return loop is not None and all(
-            self._graph.block_of(one) not in loop.body for one in others
+            self._graph.block_of(other) not in loop.body for other in others
         )
 
     def _is_before(self, one: int, other: int) -> bool:
-        """Whether an instruction is executed before another whenever that is."""
+        """Returns whether an instruction is executed before another whenever that is."""
         first, second = self._graph.block_of(one), self._graph.block_of(other)
         if first == second:
             return one < other
         return self._graph.dominators.dominates(first, second)
 
     def _since(self, index: int, step: int, begins: Sequence[int]) -> _Added | None:
-        """How often a write that adds ``step`` is executed since the register began anew."""
+        """Returns the executions of a write that adds ``step`` since the register was set anew."""
         graph, block = self._graph, self._graph.block_of(index)
         loops = list(graph.forest.around(block))
         always = [
@@ -333,10 +335,10 @@ class RunForms:
         for place, loop in enumerate(loops):
             around = loops[place + 1].body if place + 1 < len(loops) else None
             if any(
-                one not in loop.body
-                and (around is None or one in around)
-                and graph.dominators.dominates(one, loop.header)
-                for one in always
+                alway not in loop.body
+                and (around is None or alway in around)
+                and graph.dominators.dominates(alway, loop.header)
+                for alway in always
             ):
                 most = self._executions.in_an_entry(loop.id, block)
                 within = None if place else loop.id
@@ -344,17 +346,17 @@ class RunForms:
         most = self._executions.most(block)
         return None if most is None else _Added(index, step, most, None)
 
-    def _times(self, one: _Added, index: int) -> int:
-        """How often a register has been added to when an instruction reads it, at most."""
-        if one.within is not None and self._is_before(index, one.index):
+    def _times(self, added: _Added, index: int) -> int:
+        """Returns the most additions to a register before an instruction reads it."""
+        if added.within is not None and self._is_before(index, added.index):
             block = self._graph.block_of(index)
             innermost = self._graph.forest.innermost(block)
-            if innermost is not None and innermost.id == one.within:
-                visits = self._executions.in_an_entry(one.within, block)
-                return one.most if visits is None else max(0, min(one.most, visits - 1))
-        return one.most
+            if innermost is not None and innermost.id == added.within:
+                visits = self._executions.in_an_entry(added.within, block)
+                return added.most if visits is None else max(0, min(added.most, visits - 1))
+        return added.most
 
-    # --- what terms make of forms -----------------------------------------------------------------
+    # --- The forms of terms -----------------------------------------------------------------------
 
     def _meaning(self, sources: Sequence[Forms], term: Term, args: list[Forms]) -> Forms:
         if term.op is Op.SOURCE:
@@ -371,50 +373,50 @@ class RunForms:
         if term.op is Op.ITE:
             return _few(given[0] + given[1])
         results = [self._result(term, each) for each in product(*given)]
-        known = [one for one in results if one is not None and _is_small(one)]
+        known = [result for result in results if result is not None and _is_small(result)]
         return _few(known) if len(known) == len(results) else None
 
     def _result(self, term: Term, args: Sequence[Form]) -> Form | None:
-        one = args[0]
+        a = args[0]
         match term.op:
             case Op.ADD | Op.SUB:
-                return one.plus(args[1], 1 if term.op is Op.ADD else -1)
+                return a.plus(args[1], 1 if term.op is Op.ADD else -1)
             case Op.OR if self._is_apart(args, term.width) or self._is_apart(
                 args[::-1], term.width
             ):
-                return one.plus(args[1])
+                return a.plus(args[1])
             case Op.MUL:
-                one, two = args if args[1].number is not None else args[::-1]
-                return None if two.number is None else _scaled(one, two.number)
+                a, b = args if args[1].number is not None else args[::-1]
+                return None if b.number is None else _scaled(a, b.number)
             case Op.SHL:
                 amount = args[1].number
                 return (
-                    None if amount is None or not 0 <= amount < KNOWN else _scaled(one, 1 << amount)
+                    None if amount is None or not 0 <= amount < KNOWN else _scaled(a, 1 << amount)
                 )
             case Op.EXTRACT:
-                return one if term.value == 0 else None
+                return a if term.value == 0 else None
             case Op.ZEXT | Op.SEXT:
                 width = term.args[0].width
                 first = 0 if term.op is Op.ZEXT else -(1 << width - 1)
-                ends = one.interval(self.ranges)
+                ends = a.interval(self.ranges)
                 fits = ends is not None and first <= ends[0] and ends[1] < first + (1 << width)
-                return one if fits else None
+                return a if fits else None
             case _:
                 return None
 
     def _is_apart(self, args: Sequence[Form], width: int) -> bool:
-        """Whether a number is a multiple of a power of two that another one stays below."""
+        """Returns whether a number is a multiple of a power of two that another one stays below."""
         one, other = args
         ends = other.interval(self.ranges)
         return ends is not None and ends[0] >= 0 and ends[1] < 1 << min(one.zeros, width)
 
 
 _Counter = tuple[tuple[Form, ...], tuple[_Added, ...]]
-"""What a register begins with, and the writes that add to it."""
+"""The initial forms of a register, and the writes that add to it."""
 
 
 def _of_patterns(value: Value) -> Forms:
-    """The forms of a register of which the number in each thread is known."""
+    """Returns the forms of a register whose number in each thread is known."""
     if not value or len(value) > _MOST_FORMS:
         return None
     if not all(one.is_known for one in value):
@@ -431,12 +433,12 @@ def _scaled(form: Form, factor: int) -> Form | None:
 
 
 def _is_small(form: Form) -> bool:
-    """Whether nothing of it is near the end of words of 64 bits."""
+    """Returns whether nothing of it is near the end of words of 64 bits."""
     return _size(form) < _MOST_NUMBER and len(form.counts) <= _MOST_COUNTS
 
 
 def _size(form: Form) -> int:
-    """The largest number in it."""
+    """Returns the largest number in it."""
     lanes = np.abs(np.asarray(form.lanes, dtype=np.float64)).max()
     counted = sum(abs(step) * most for step, most in form.counts)
     return max([int(lanes), counted, *map(abs, form.symbols.values())])

@@ -1,4 +1,4 @@
-"""What instructions ask of memory: space, bytes a lane, and the operand that says where."""
+"""The memory accesses of instructions: space, bytes per lane, and the address operand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ptxwcet.memory.counting import LINE, SECTOR
 from ptxwcet.support.records import dataclass
 
 WIDEST = 16
-"""Bytes of a lane that one access moves at most where the instruction does not say."""
+"""The most bytes of a lane that one access moves, if the instruction does not state them."""
 _WIDEST_VECTOR = 64
 """Bytes of a lane that any form moves at most: 8 words of 8 bytes."""
 _MOST_REGISTERS = 10
@@ -22,7 +22,7 @@ _MOST_REGISTERS = 10
 
 
 class Purpose(Enum):
-    """What an access is for."""
+    """The purpose of an access."""
 
     LOAD = "load"
     STORE = "store"
@@ -35,13 +35,12 @@ class Purpose(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One access of an instruction: at ``address``, None if nothing is known of where.
+    """One access of an instruction: at ``address``, None if unknown.
 
-    ``access_bytes`` a lane, ``lanes`` of a warp that give an address (the first ones); ``times`` is
-    how often each does at most. The memory may be asked for all of the ``fetched_bytes`` around a
-    byte, aligned to as many: of prefetches, and where an instruction hints at it. Where it
-    ``reaches_constants`` a generic address may lie among constants or parameters.
-    ``is_result``: a tile that is stored.
+    ``access_bytes`` per lane, ``lanes`` of a warp that give an address (the first ones); ``times``
+    is the most accesses of each. The memory may fetch all of the ``fetched_bytes`` around a byte,
+    aligned to their number: for prefetches, and for prefetch hints. If it ``reaches_constants`` a
+    generic address may be of constants or parameters. ``is_result``: a tile that is stored.
     """
 
     space: Space
@@ -56,17 +55,17 @@ class Access:
 
     @property
     def changes(self) -> bool:
-        """Whether it writes what it accesses, if not all of it."""
+        """True if it writes to at least a part of its bytes."""
         return self.purpose in (Purpose.STORE, Purpose.ATOMIC) or self.is_result
 
     @property
     def has_words(self) -> bool:
-        """Whether it may be served address by address, as constants are."""
+        """True if it may be served address by address, as constants are."""
         return self.space in (Space.CONST, Space.PARAM) or self.reaches_constants
 
 
 def widest_accesses() -> Iterator[Access]:
-    """Accesses one of which needs, of each kind, no less than any that an instruction makes."""
+    """Yields accesses one of which needs, of each kind, at least as much as any that exists."""
     for space in Space:
         for purpose in Purpose:
             is_tile = purpose is Purpose.MATRIX
@@ -90,9 +89,9 @@ _MATRICES = {"x1": 8, "x2": 16, "x4": 32}
 
 
 def accesses_of(instruction: Instruction) -> tuple[Access, ...]:
-    """The accesses of an instruction, none for one that touches no memory. Cost: constant.
+    """Returns the accesses of an instruction, empty without any. Cost: constant.
 
-    Waits and fences are no accesses, and no access of :data:`UNCOUNTED` instructions is listed.
+    Waits and fences are not accesses; accesses of :data:`UNCOUNTED` instructions are left out.
     """
     form = instruction.form
     op_class, space = form.op_class, form.space
@@ -103,7 +102,7 @@ def accesses_of(instruction: Instruction) -> tuple[Access, ...]:
         return _copies(instruction) if name == "cp.async" else ()
     if op_class is OpClass.TEXTURE or op_class is OpClass.SURFACE:
         return (_texels(form),)
-    if op_class is OpClass.PREFETCH and "tensormap" in form.modifiers:  # may lie in two lines
+    if op_class is OpClass.PREFETCH and "tensormap" in form.modifiers:  # it may be in two lines
         return (Access(Space.GLOBAL, Purpose.PREFETCH, 1, None, times=2, fetched_bytes=LINE),)
     if space is Space.NONE or (space is Space.PARAM and _is_own(instruction)):
         return ()
@@ -119,7 +118,7 @@ def accesses_of(instruction: Instruction) -> tuple[Access, ...]:
 
 @lru_cache(maxsize=1024)
 def _plain(form: InstructionForm) -> tuple[Purpose | None, int]:
-    """Purpose and bytes a lane of an access to one place; None for what does not access one."""
+    """Returns purpose and bytes per lane of an access to one place; None without such an access."""
     op_class = form.op_class
     if op_class in _NO_ACCESS:
         return None, 0
@@ -131,7 +130,7 @@ def _plain(form: InstructionForm) -> tuple[Purpose | None, int]:
 
 
 def leads_to_constants(instruction: Instruction) -> bool:
-    """Whether an instruction makes a generic address out of one of a constant or a parameter."""
+    """Returns whether an instruction makes a generic address of a constant or parameter's."""
     if operation_of(instruction.form).name != "cvta":
         return False
     return state_space(instruction.modifiers) in (Space.CONST, Space.PARAM)
@@ -143,17 +142,17 @@ UNCOUNTED = frozenset(
         OpClass.MULTIMEM,
     }
 )
-"""What accesses memory in a way that is not counted: refused where machines charge accesses."""
+"""Opcodes whose accesses are not counted: refused on machines that charge accesses."""
 _NO_ACCESS = UNCOUNTED | {OpClass.FENCE, OpClass.ASYNC_WAIT, OpClass.MOVE}
 
 
 def _is_own(instruction: Instruction) -> bool:
-    """Whether words are moved to or from registers that stand for a variable of one thread."""
+    """Returns whether words are moved to or from registers that represent a thread's variable."""
     return bool(instruction.form.implicit_reads or instruction.form.implicit_writes)
 
 
 def _addresses(instruction: Instruction) -> list[Address | None]:
-    """The operands in brackets; None for one that is not a base and an offset."""
+    """Returns the operands in brackets; None for one that is not a base and an offset."""
     return [
         operand if isinstance(operand, Address) else None
         for operand in instruction.operands
@@ -169,7 +168,7 @@ def _bytes(form: InstructionForm) -> int:
 
 
 def _fetched_bytes(instruction: Instruction) -> int:
-    """How many bytes the memory may be asked for: a sector, or what the instruction hints at."""
+    """Returns the bytes that the memory may fetch: a sector, or the size in the prefetch hint."""
     return max((_HINTS.get(word, SECTOR) for word in instruction.modifiers), default=SECTOR)
 
 
@@ -181,11 +180,11 @@ _TEXTURE, _SAMPLER = 1, 1
 
 @lru_cache(maxsize=1024)
 def _texels(form: InstructionForm) -> Access:
-    """What a lane may fetch: texels and descriptors, each in a sector of its own.
+    """Returns the most fetches of a lane: texels and descriptors, each in a sector of its own.
 
-    The filter is in the sampler, which PTX does not show: the most that one asks for is counted,
-    two texels in each direction, of two levels where one is given or computed, along 16 places
-    where slopes are given (docs/guide/reduce.md).
+    The filter is in the sampler, which PTX does not show: its largest demand is counted, two texels
+    in each direction, of two levels if one is given or computed, along 16 places if slopes are
+    given (docs/guide/reduce.md).
     """
     name = form.opcode.name if form.opcode is not None else ""
     if name in ("txq", "suq"):
@@ -202,9 +201,9 @@ def _texels(form: InstructionForm) -> Access:
 
 
 def _copies(instruction: Instruction) -> tuple[Access, ...]:
-    """Both accesses of ``cp.async [shared], [global], size``, of as many bytes each."""
+    """Returns both accesses of ``cp.async [shared], [global], size``, of as many bytes each."""
     target, source = (*_addresses(instruction), None, None)[:2]
-    sizes = [one.value for one in instruction.operands if isinstance(one, Immediate)]
+    sizes = [operand.value for operand in instruction.operands if isinstance(operand, Immediate)]
     size = int(sizes[0]) if sizes else WIDEST
     return (
         Access(
@@ -222,7 +221,7 @@ def _matrices(instruction: Instruction, name: str) -> tuple[Access, ...]:
     if name in ("ldmatrix", "stmatrix"):
         words = operation_of(instruction.form).words
         lanes = next((_MATRICES[word] for word in words if word in _MATRICES), 32)
-        lanes = min(32, 2 * lanes) if "m16n16" in words else lanes  # 16 rows a matrix, others 8
+        lanes = min(32, 2 * lanes) if "m16n16" in words else lanes  # 16 rows per matrix, others 8
         address = next(iter(_addresses(instruction)), None)
         return (Access(Space.SHARED, Purpose.MATRIX, WIDEST, address, lanes),)
     registers = max(1, len(instruction.writes) or len(instruction.reads))

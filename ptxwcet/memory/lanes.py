@@ -1,10 +1,10 @@
-"""Patterns of all registers of a kernel: how the lanes of a warp differ in what they hold.
+"""Patterns of all registers of a kernel: the differences between the lanes of a warp.
 
 A register has one value for all of its writes (nvcc, clang and Triton write most of them once), so
-that no path has to be followed. Values fall until every instruction agrees. What lanes bring that
-parted at a branch is not alike where they meet: registers that are written on the way and live
-there are unknown, and so is what a guard lets only some lanes write
-(:mod:`ptxwcet.flow.shapes.uniformity`, which says who takes branches alike).
+the analysis is flow-insensitive. Values are joined to a fixpoint. Values of lanes that diverged at
+a branch are not warp-uniform where they reconverge: registers that are written in between and live
+there are unknown, and so are those that a guard lets only some lanes write
+(:mod:`ptxwcet.flow.shapes.uniformity` determines the uniform branches).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from ptxwcet.memory.instructions import accesses_of
 from ptxwcet.support.worklist import Worklist
 
 POINTER_ALIGN = 8
-"""Pointer arguments are multiples of 2 to this power: what allocators give, as an assumption."""
+"""Pointer arguments are multiples of 2 to this power: an assumption on allocators."""
 _POINTER_BITS = 64
 _OUTSIDE = (Space.GLOBAL, Space.GENERIC)
 _MOST_BLOCKS = (2**31 - 1, 65535, 65535)
@@ -66,13 +66,13 @@ _MOST_CHANGES = 300
 
 
 class LaneAnalysis:
-    """What is known of every register in the lanes of warps of a block, for a launch.
+    """The patterns of all registers in the lanes of the warps of a block, for a launch.
 
     ``accesses`` are those of the kernel, with the indices of their instructions; ``there`` the
-    threads of a block that exist, in whole warps; ``pointers`` the parameters that were taken to be
-    aligned as allocators' pointers are, ``aligned`` those whose alignment the launch says,
-    ``given`` the aggregates whose bytes it says and that were read, ``ranged`` those of which it
-    gives a range that was used. Cost: a few evaluations of each instruction that an address depends
+    existing threads of a block, in whole warps. The results depend on parameters: ``pointers`` are
+    taken to be aligned as allocators' pointers are, ``aligned`` have an alignment stated by the
+    launch, ``given`` are aggregates that were read and whose bytes it states, ``ranged`` have a
+    stated range that was used. Cost: a few evaluations of each instruction that an address depends
     on, linear in the threads.
     """
 
@@ -113,29 +113,29 @@ class LaneAnalysis:
         }
 
     def value(self, name: str) -> Value:
-        """What is known of a register in the lanes of a warp."""
+        """Returns the patterns of a register in the lanes of a warp."""
         return self._values.get(name)
 
     def special(self, name: str) -> Value:
-        """What is known of a special register."""
+        """Returns the patterns of a special register."""
         return self._specials.get(name)
 
     def is_whole(self, index: int) -> bool:
-        """Whether all lanes of a warp that exist execute an instruction together, if any does: one
-        that changes memory.
+        """Returns whether all lanes of a warp that exist execute an instruction together, if any
+        does: one that changes memory.
         """
         if index in self._parted:
             return False
         return self._kernel.instructions[index].guard is None or self._goes_one_way(index)
 
     def _goes_one_way(self, index: int) -> bool:
-        """Whether all lanes that come to a guarded instruction together have one guard."""
+        """Returns whether lanes that reach a guarded instruction together have one guard value."""
         guard = self._kernel.instructions[index].guard
         return guard is not None and bool(agreement_on(self._values.get(guard.register)))
 
     def _parting_branches(self, graph: FlowGraph) -> Iterator[tuple[int, set[BlockId]]]:
-        """The branches that the lanes of a warp may not take alike, with the blocks up to where
-        their sides meet, if memory is changed there.
+        """Yields the branches that may diverge, with the blocks up to their reconvergence points,
+        if memory is changed there.
         """
         changing = {graph.block_of(index) for index, one in self.accesses if one.changes}
         for block in graph.cfg.reverse_postorder if changing else ():
@@ -145,10 +145,10 @@ class LaneAnalysis:
                     yield graph.last(block), blocks
 
     def address(self, operand: Address | None) -> Value:
-        """What is known of an address, but its span; its offsets are those of 64 bits.
+        """Returns the patterns of an address, without span; its offsets have 64 bits.
 
-        Addresses that are a multiple of their alignment apart are the same patterns: most of those
-        of a loop that was unrolled.
+        Addresses that differ by a multiple of their alignment have the same patterns: most of those
+        of an unrolled loop.
         """
         if operand is None:
             return None
@@ -164,8 +164,8 @@ class LaneAnalysis:
         return self._addresses[key]
 
     def _base(self, base: Operand) -> tuple[Value, int, int]:
-        """What is known of what an address starts from, but its span, and its width in bits; and a
-        distance over which nothing changes, 0 without one.
+        """Returns the patterns of the base of an address, without span, and its width in bits; and
+        a distance with which patterns do not change, 0 without one.
         """
         bits = _POINTER_BITS
         if isinstance(base, Register):
@@ -198,7 +198,7 @@ class LaneAnalysis:
             index = pending.pop()
             reads, names = used[index]
             if any(name not in self._values for name in reads):
-                continue  # comes again when what it reads has a value
+                continue  # queued again when its sources have values
             if all(self._values.get(name, ()) is None for name in names):
                 continue
             written = self._written(index, instructions[index])
@@ -241,7 +241,7 @@ class LaneAnalysis:
         return (alike(agreement),) * count
 
     def _converted(self, instruction: Instruction) -> Value:
-        """The result of ``cvta``, an address in another window; global memory's begins at 0."""
+        """Returns the result of ``cvta``: another window's address; global memory's begins at 0."""
         patterns = self._values.operand(instruction.operands[1])
         if patterns is None or "global" in instruction.modifiers:
             return patterns
@@ -254,7 +254,7 @@ class LaneAnalysis:
         return moved
 
     def _parameter(self, instruction: Instruction) -> tuple[Value, ...]:
-        """What is loaded from a parameter of the kernel, or moved through one of the thread."""
+        """Returns values loaded from a kernel parameter, or moved through a thread's variable."""
         if instruction.form.implicit_reads or instruction.form.implicit_writes:
             return self._values.moved(instruction)
         access = access_of(instruction)
@@ -279,7 +279,7 @@ class LaneAnalysis:
         return tuple(values[name] for name in instruction.writes)
 
     def _of_parameter(self, name: str, offset: int, bits: int) -> Value:
-        """The value of ``bits`` of a parameter that the launch leaves open."""
+        """Returns the value of ``bits`` of a parameter that the launch leaves open."""
         word = self._parameters.get(field_name(name, offset), self._parameters[name])
         low, high = self._launch.ranges.get(word.name, (-1, -1))
         is_whole = (word.name != name or not offset) and bits == 8 * word.size_bytes
@@ -305,10 +305,10 @@ _Used = Mapping[int, tuple[tuple[str, ...], tuple[str, ...]]]
 
 
 def _ranks(used: _Used, needed: Sequence[int]) -> list[int]:
-    """For each instruction a number that is above those of what it reads from, unless they read
-    from one another: the counter of a loop is settled before what is made of it is looked at.
+    """Returns a number for each instruction that is above those of its sources, except in cycles:
+    the counter of a loop reaches its fixpoint before its uses are evaluated.
 
-    They are numbered as a search in depth leaves them.
+    The numbers are those of a depth-first search in postorder.
     """
     writers: dict[str, list[int]] = defaultdict(list)
     for index in needed:
@@ -326,13 +326,13 @@ def _ranks(used: _Used, needed: Sequence[int]) -> list[int]:
         elif index not in seen:
             seen.add(index)
             pending.append((index, False))
-            pending += [(one, True) for name in used[index][0] for one in writers[name]]
+            pending += [(writer, True) for name in used[index][0] for writer in writers[name]]
     return ranks
 
 
 def _joined(graph: FlowGraph) -> Iterator[str]:
-    """The registers of which nothing can be known: read before they are written, or written by
-    lanes that have parted and read where these meet.
+    """Yields the registers that are unknown: read before they are written, or written by lanes that
+    have diverged and read after they reconverge.
     """
     live = graph.agreements.live
     yield from live.undefined()
@@ -342,7 +342,7 @@ def _joined(graph: FlowGraph) -> Iterator[str]:
 
 
 def _led_to(kernel: Kernel) -> frozenset[str]:
-    """The parameters that are converted to pointers to global memory, or at which memory is
+    """Returns the parameters that are converted to pointers to global memory, or at which memory is
     accessed, numbers added.
     """
     used: set[str] = set()
@@ -351,17 +351,17 @@ def _led_to(kernel: Kernel) -> frozenset[str]:
         if operation_of(instruction.form).name == "cvta" and "global" in instruction.modifiers:
             pointers = operands[1:2]
         elif instruction.op_class is OpClass.ASYNC_COPY or instruction.space in _OUTSIDE:
-            pointers = tuple(one.base for one in operands if isinstance(one, Address))
+            pointers = tuple(operand.base for operand in operands if isinstance(operand, Address))
         else:
             continue
-        used.update(one.name for one in pointers if isinstance(one, Register))
+        used.update(pointer.name for pointer in pointers if isinstance(pointer, Register))
     origins = origins_of_pointers(kernel, used)
     return frozenset(min(origins[name]) for name in used if len(origins[name]) == 1)
 
 
 def _converted(kernel: Kernel) -> set[str]:
-    """The parameters that are loaded to a register of their own and converted to global memory's
-    addresses from there: most pointers of nvcc.
+    """Returns the parameters that are loaded to a register of their own and converted to global
+    memory's addresses from there: most pointers of nvcc.
     """
     times: dict[str, int] = defaultdict(int)
     loaded: dict[str, str] = {}
@@ -377,11 +377,11 @@ def _converted(kernel: Kernel) -> set[str]:
         elif operation_of(instruction.form).name == "cvta" and "global" in instruction.modifiers:
             used += [one.name for one in instruction.operands[1:2] if isinstance(one, Register)]
     own = {loaded[name] for name in used if name in loaded and times[name] == 1}
-    return own & {one.name for one in kernel.parameters}
+    return own & {parameter.name for parameter in kernel.parameters}
 
 
 def _specials(launch: Launch, threads: Lanes) -> dict[str, Value]:
-    """Special registers by name; lanes that do not exist have what their warp's first one has."""
+    """Returns special registers by name; non-existing lanes have their warp's first lane's."""
     x, y, _ = launch.block
     registers: dict[str, Value] = {
         f"%ntid.{axis}": (constant(size),) for axis, size in zip("xyz", launch.block, strict=True)

@@ -1,1 +1,1 @@
-"""A request resolved once: source, kernels, launch, facts, machine."""
+"""The resolution of requests: source, kernels, launch, facts, machine."""

@@ -1,8 +1,8 @@
-"""Budgets: how long a block or a launch may take, and what its bound says of that.
+"""Budgets: limits on the time of a block or a launch, and verdicts on their bounds.
 
-A time is compared as a fraction, not rounded: a bound is within 2 ms if its cycles are no more than
-2 ms have at the machine's clock. What is only an estimate proves nothing: it is within the budget
-in words of its own, and fails unless estimates are asked for (``Checks.required``).
+A time is compared as a fraction, not rounded: a bound is within 2 ms if its cycles are at most the
+cycles of 2 ms at the machine's clock. An estimate proves nothing: it has a verdict of its own, and
+fails unless estimates are sufficient (``Checks.required``).
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ BLOCK, KERNEL = "block", "kernel"
 
 
 class NotABudget(ValueError):
-    """A text that is no budget; says what one looks like."""
+    """A text that is not a budget; the message has the format."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
     """A time that must not be exceeded: ``amount`` of ``unit``, as people wrote it in ``text``.
 
-    ``of`` is whose bound it is for, a block's or a kernel's, if that is said with it.
+    ``of`` is the bound it applies to, of a block or a kernel, if the text names it.
     """
 
     text: str
@@ -58,7 +58,7 @@ class Budget:
         return self.text if self.of is None else f"{self.of}:{self.text}"
 
     def cycles(self, clock_mhz: int) -> int:
-        """Most cycles within it, at a clock.
+        """Returns the most cycles within the budget, at a clock.
 
         >>> parse_budget("1.5us").cycles(930)
         1395
@@ -66,23 +66,23 @@ class Budget:
         scale = _MICROSECONDS.get(self.unit)
         return int(self.amount if scale is None else self.amount * scale * clock_mhz)
 
-    def exceeded_by(self, what: str, cycles: int, clock_mhz: int) -> str:
-        """That a bound is over it, in its unit.
+    def exceeded_by(self, subject: str, cycles: int, clock_mhz: int) -> str:
+        """Returns the text that a bound exceeds the budget, in its unit.
 
         >>> parse_budget("1.5us").exceeded_by("the bound", 1396, 930)
         'the bound, 1.502 us (1,396 cycles), is over the budget of 1.5us (1,395 cycles)'
         """
-        found, most = f"{cycles:,} cycles", self.text
+        amount, most = f"{cycles:,} cycles", self.text
         scale = _MICROSECONDS.get(self.unit)
         if scale is not None:
             time = float_above(Fraction(cycles, clock_mhz) / scale)
-            found = f"{text_above(time, 3)} {self.unit} ({found})"
+            amount = f"{text_above(time, 3)} {self.unit} ({amount})"
             most += f" ({self.cycles(clock_mhz):,} cycles)"
-        return f"{what}, {found}, is over the budget of {most}"
+        return f"{subject}, {amount}, is over the budget of {most}"
 
 
 def parse_budget(text: str) -> Budget:
-    """The budget of a text: cycles, or a time, as they are printed. Raises NotABudget."""
+    """Returns the budget of a text: cycles, or a time, as they are printed. Raises NotABudget."""
     match = _BUDGET.fullmatch(text.strip())
     if match is None:
         raise NotABudget(
@@ -102,19 +102,19 @@ def parse_budget(text: str) -> Budget:
 
 
 def required_guarantee(budget: Budget | None, asked: str | None) -> Guarantee:
-    """The weakest guarantee that passes: what is ``asked`` for, else one that proves a budget."""
+    """Returns the weakest guarantee that passes: the requested one, else a proof of a budget."""
     if asked is not None:
         return Guarantee(asked)
     return Guarantee.ESTIMATE if budget is None else Guarantee.SAFE_BOUND
 
 
 class Verdict(Enum):
-    """What a bound says of a budget."""
+    """The verdict of a bound on a budget."""
 
     WITHIN = "within"  # proved, under the assumptions of the bound
     ESTIMATED_WITHIN = "estimated-within"  # of an estimate: expected, not proved
     OVER = "over"
-    NO_BOUND = "no-bound"  # of what the budget is for
+    NO_BOUND = "no-bound"  # the budget's block or launch has no bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +130,9 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """What a bound has to pass: a budget, and a guarantee.
+    """The requirements on a bound: a budget, and a guarantee.
 
-    The budget is the launch's where the grid is known, else a block's, unless it says of what it
-    is.
+    The budget is the launch's if the grid is known, else a block's, unless it names either.
     """
 
     budget: Budget | None
@@ -142,7 +141,7 @@ class Checks:
     def judge(
         self, block: TimingClaim, launch: TimingClaim | Refusal | None, clock_mhz: int
     ) -> Judgement | None:
-        """What bounds of a block and of a launch (None: no grid) say of the budget, if any."""
+        """Judges the bounds of a block and of a launch (None: no grid) by the budget, if any."""
         if self.budget is None:
             return None
         of = self.budget.of or (BLOCK if launch is None else KERNEL)
@@ -158,12 +157,12 @@ class Checks:
             verdict = Verdict.ESTIMATED_WITHIN
         return Judgement(self.budget, most, of, claim, verdict)
 
-    def failed_row(self, row: KernelAnalysis) -> list[Diagnostic]:
-        """What :meth:`failed` says of the bounds of an analysis, at the kernel's place."""
-        launched = row.launch_bound
+    def failed_row(self, analysis: KernelAnalysis) -> list[Diagnostic]:
+        """Returns the result of :meth:`failed` for an analysis, at the kernel's place."""
+        launched = analysis.launch_bound
         launch = launched if launched is None or isinstance(launched, Refusal) else launched.claim
-        block, clock_mhz = row.worst.bound.claim, row.machine.clock_mhz
-        return self.failed(row.kernel.readable, row.kernel.span, block, launch, clock_mhz)
+        block, clock_mhz = analysis.worst.bound.claim, analysis.machine.clock_mhz
+        return self.failed(analysis.kernel.readable, analysis.kernel.span, block, launch, clock_mhz)
 
     def failed(
         self,
@@ -173,7 +172,7 @@ class Checks:
         launch: TimingClaim | Refusal | None,
         clock_mhz: int,
     ) -> list[Diagnostic]:
-        """PW520, PW521 and PW522 for the bounds of a kernel of that readable name, at its place."""
+        """Returns PW520, PW521 and PW522 for the bounds of a kernel, at its place."""
         failed = []
         judgement = self.judge(block, launch, clock_mhz)
         if judgement is not None and judgement.verdict is Verdict.NO_BOUND:
@@ -189,7 +188,7 @@ class Checks:
 def too_weak(
     claim: TimingClaim, required: Guarantee, whose: str, span: Span | None = None
 ) -> Diagnostic | None:
-    """PW521 if a claim has a weaker guarantee than is required; ``whose`` bound it is."""
+    """Returns PW521 if a claim has a weaker guarantee than required; ``whose`` is its subject."""
     if claim.guarantee.rank <= required.rank:
         return None
     doubted = [a.key for a in claim.assumptions if a.state is AssumptionState.DOUBTFUL]
@@ -209,7 +208,7 @@ def too_weak(
 
 
 def _has_co_runner(launch: TimingClaim | Refusal | None) -> bool:
-    """Whether others use the memory of the GPU: the bound of a block counts nobody else there."""
+    """Returns whether others use the GPU's memory, which the bound of a block does not count."""
     return isinstance(launch, TimingClaim) and any(
         assumption.key == "co-runner" for assumption in launch.assumptions
     )

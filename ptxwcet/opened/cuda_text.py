@@ -1,4 +1,4 @@
-"""The CUDA source of a request, and what it calls the parameters of a kernel."""
+"""The CUDA source of a request, and its names of the parameters of a kernel."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _LOGGER = logging.getLogger(__name__)
 
 
 def cuda_parameter_names(kernel: Kernel, request: Request) -> tuple[str, ...] | None:
-    """Names from the CUDA source given, lying beside the file, or named by the kernel's lines; or
-    those that come with the request.
+    """Returns names from the given CUDA source, from the one in the file's folder, from the one
+    that the kernel's lines name, or from the request.
 
     Without one that fits, ``param_3`` for those that begin with the kernel's mangled name; else
     None.
@@ -38,7 +38,7 @@ def cuda_parameter_names(kernel: Kernel, request: Request) -> tuple[str, ...] | 
         return tuple(one.name for one in told)
     said = dict(request.parameter_names).get(kernel.name)
     if said is not None and request.source is None:
-        own = tuple(one.name for one in kernel.parameters)
+        own = tuple(parameter.name for parameter in kernel.parameters)
         return (*said, *own[len(said) :]) if len(said) <= len(own) else None
     source = cuda_source(request)
     text = _source_of_lines(kernel) if source is None else source.text
@@ -47,15 +47,15 @@ def cuda_parameter_names(kernel: Kernel, request: Request) -> tuple[str, ...] | 
         return names
     if kernel.readable == kernel.name or not kernel.parameters:
         return None
-    return tuple(one.name.removeprefix(f"{kernel.name}_") for one in kernel.parameters)
+    return tuple(parameter.name.removeprefix(f"{kernel.name}_") for parameter in kernel.parameters)
 
 
 def cuda_names(kernel: Kernel, request: Request) -> dict[str, str]:
-    """What the CUDA source calls parameters, by PTX name, and members of structs among them, by the
-    name of their word; without a source as :func:`cuda_parameter_names` says.
+    """Returns the CUDA names of parameters, by PTX name, and of members of structs, by the name of
+    their word; without a source as :func:`cuda_parameter_names`.
     """
     names = cuda_parameter_names(kernel, request)
-    own = [one.name for one in kernel.parameters]
+    own = [parameter.name for parameter in kernel.parameters]
     called = {} if names is None else dict(zip(own, names, strict=True))
     fields = fields_of(kernel)
     told, text = _debug_names(kernel, request), None
@@ -63,9 +63,9 @@ def cuda_names(kernel: Kernel, request: Request) -> dict[str, str]:
     if told is None and own and kernel.name not in dict(request.parameter_names):
         source = cuda_source(request)
         text = _source_of_lines(kernel) if source is None else source.text
-    sizes, lost = [one.size_bytes for one in kernel.parameters], set[str]()
-    if text is not None and any(one.index != OF_CONSTANT for one in fields.values()):
-        # here: only of kernels that take a struct
+    sizes, lost = [parameter.size_bytes for parameter in kernel.parameters], set[str]()
+    if text is not None and any(field.index != OF_CONSTANT for field in fields.values()):
+        # imported here: only kernels with a struct parameter need it
         from ptxwcet.flow.facts.cuda_structs import members_of_parameters
 
         members = members_of_parameters(text, kernel.name, sizes)
@@ -85,11 +85,11 @@ def cuda_names(kernel: Kernel, request: Request) -> dict[str, str]:
     return called
 
 
-def _lost(kernel: Kernel, what: str) -> Diagnostic:
-    """The warning that names of a kernel's parameters are not known though its source is there."""
+def _lost(kernel: Kernel, lost: str) -> Diagnostic:
+    """Returns the warning that a source does not reveal the names of a kernel's parameters."""
     return Diagnostic(
         "PW226",
-        f"kernel {kernel.readable}: the source does not tell the names of {what} as it is written",
+        f"kernel {kernel.readable}: the source does not tell the names of {lost} as it is written",
         kernel.span,
         notes=("of macros, templates, aliases, enumerations and bases only the compiler knows",),
         help="give the CUDA source itself (--arch sm_86): nvcc is asked for them then; or name "
@@ -99,29 +99,29 @@ def _lost(kernel: Kernel, what: str) -> Diagnostic:
 
 
 def _debug_names(kernel: Kernel, request: Request) -> tuple[DebugParameter, ...] | None:
-    """The parameters as debug information in the kernel's file has them, unless a source is named;
-    None where they are others than those of the kernel.
+    """Returns the parameters from debug information in the kernel's file, unless a source is named;
+    None if they differ from the kernel's.
     """
     if request.source is not None or kernel.span is None:
         return None
     if ".debug_info" not in kernel.span.source.text:
         return None
-    # here: only of files with debug information
+    # imported here: only files with debug information need it
     from ptxwcet.flow.facts.debug_names import debug_names
 
     told = debug_names(kernel.span.source.text).get(kernel.name, ())
-    sizes = [one.size_bytes for one in kernel.parameters]
+    sizes = [parameter.size_bytes for parameter in kernel.parameters]
     return told if sizes and [one.size for one in told] == sizes else None
 
 
 def _source_of_lines(kernel: Kernel) -> str | None:
-    """The file that the kernel's lines are of, if it lies below the working directory."""
+    """Returns the file of the kernel's lines, if it is below the working directory."""
     if isinstance(kernel, UnreadKernel) or (file := main_file(kernel)) is None:
         return None
     path = Path(file)
     if not path.is_absolute():
         return None
-    # by a name of its own: another input of this path may be supplied though this is not here
+    # A spelling of its own, because another input of this path may be supplied.
     name = os.path.join(path.parent, os.curdir, path.name)
     is_here = is_supplied(name)
     if is_here is None:
@@ -135,9 +135,9 @@ def _source_of_lines(kernel: Kernel) -> str | None:
 
 
 def cuda_source(request: Request) -> CudaSource | None:
-    """The CUDA source given, or the one lying beside the file, if there is one.
+    """Returns the given CUDA source, or the one in the file's folder, if there is one.
 
-    Raises PtxwcetError (PW213) for one that is given and cannot be read.
+    Raises PtxwcetError (PW213) for a given source that cannot be read.
     """
     path = Path(request.source or Path(request.path).with_suffix(".cu"))
     try:
@@ -151,7 +151,7 @@ def cuda_source(request: Request) -> CudaSource | None:
 
 
 def cuda_place(path: str, line: int, column: int) -> tuple[str, int, int] | None:
-    """The place in CUDA source at hand of which a place in PTX was made; None if there is none."""
+    """Returns the place in available CUDA source from which a place in PTX was made; else None."""
     if Path(path).suffix.lower() != ".ptx":
         return None
     beside = str(Path(path).with_suffix(SOURCE))
@@ -159,7 +159,7 @@ def cuda_place(path: str, line: int, column: int) -> tuple[str, int, int] | None
         ptx = read_source(path)
         begin = ptx.line_starts()[line - 1] + column - 1
         text = read_text(beside, MOST_TEXT_BYTES, "replace") if os.path.isfile(beside) else ""
-    except (OSError, ValueError, IndexError, PtxwcetError):  # it has changed since
+    except (OSError, ValueError, IndexError, PtxwcetError):  # the file has changed since
         return None
     made = replace(ptx, made_of=SourceFile(beside, text))
     written = Span(made, begin, begin + 1).written

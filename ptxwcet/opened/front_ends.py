@@ -1,7 +1,7 @@
-"""Front ends: one for each language that kernels are read from. No other room names one.
+"""Front ends: one for each language of kernels. No other package names one.
 
-A front end makes a :class:`ptxwcet.ir.kernel.Module` of files, and all that follows is told by the
-module alone. Another language is a folder beside ``ptx`` and a row here.
+A front end makes a :class:`ptxwcet.ir.kernel.Module` of files; all other stages use only the
+module. Another language is a folder next to ``ptx`` and a row here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Program(Protocol):
-    """What makes the module of a program: of a file, and of those that are linked with it."""
+    """A function that makes the module of a program: of a file, and of the files linked with it."""
 
     def __call__(self, main: SourceFile, *linked: SourceFile) -> Module:
         """Raises PtxwcetError with all errors found."""
@@ -29,12 +29,12 @@ class Program(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FrontEnd:
-    """One language: the ``suffixes`` of its files, how a file is read, and a program of files.
+    """A language: the ``suffixes`` of its files, and the functions that read a file and a program.
 
-    ``rules``: what answers depend on besides the package's Python sources. ``prepare`` works out
-    what would else be worked out on first use. ``graph`` is a program as it is shown, for whom no
-    more than the graph of it matters, where that is another one. ``is_compiled``: files that are
-    made of those of others, which a folder may have beside them.
+    ``rules``: inputs of answers besides the package's Python sources. ``prepare`` computes what is
+    otherwise computed on first use. ``graph`` is the program for views of the graph, if it differs.
+    ``is_compiled``: files made from those of another language, which a folder may have next to
+    them.
     """
 
     suffixes: tuple[str, ...]
@@ -46,7 +46,7 @@ class FrontEnd:
     is_compiled: bool = False
 
 
-# The parser is loaded where something is parsed: options and requests do without it.
+# The parser is imported where a file is parsed: options and requests do not need it.
 
 
 def _ptx_program(main: SourceFile, *linked: SourceFile) -> Module:
@@ -74,9 +74,9 @@ def _read_cubin(path: str | os.PathLike[str]) -> SourceFile:
 
 
 def read_code(name: str, data: bytes) -> SourceFile:
-    """The text of machine code that was made or found: of a cubin's bytes, under a name.
+    """Returns the text of machine code: of a cubin's bytes, under a name.
 
-    Raises PtxwcetError: PW123, PW124. Cost: that of the disassembler.
+    Raises PtxwcetError: PW123, PW124. Cost: as the disassembler.
     """
     from ptxwcet.sass.reading import listed
 
@@ -84,7 +84,7 @@ def read_code(name: str, data: bytes) -> SourceFile:
 
 
 def held_code(name: str, data: bytes) -> list[HeldCode]:
-    """The machine code that a binary holds, in its order. Raises PtxwcetError (PW123)."""
+    """Returns the machine code that a binary holds, in its order. Raises PtxwcetError (PW123)."""
     from ptxwcet.sass.containers import held_code as held
 
     return held(name, data)
@@ -112,8 +112,8 @@ FRONT_ENDS = [
 
 
 def suffixes() -> tuple[tuple[str, ...], ...]:
-    """How the names of files end whose kernels can be bounded: of those that people and compilers
-    write, then of what is made of them.
+    """Returns the suffixes of files whose kernels can be bounded: first of those that people and
+    compilers write, then of those made from them.
     """
     groups: list[list[str]] = [[], []]
     for one in FRONT_ENDS:
@@ -127,32 +127,32 @@ def _front_end_of(name: str) -> FrontEnd:
 
 
 def is_no_ptx(path: str) -> bool:
-    """Whether the name of a file says that another front end than that of PTX reads it."""
+    """Returns whether the suffix of a file is of another front end than PTX."""
     return _front_end_of(path) is not FRONT_ENDS[0]
 
 
 def read_source(path: str | os.PathLike[str]) -> SourceFile:
-    """The text of a file, as its front end reads it.
+    """Returns the text of a file, as its front end reads it.
 
-    Raises PtxwcetError: PW112, those of the front end.
+    Raises PtxwcetError: PW112, or the front end's errors.
     """
     return _front_end_of(os.fspath(path)).read(path)
 
 
 def read_stream(stream: IO[bytes], name: str) -> SourceFile:
-    """The text of a stream, which is PTX. Raises PtxwcetError (PW112)."""
+    """Returns the text of a stream, which is PTX. Raises PtxwcetError (PW112)."""
     return read_ptx_stream(stream, name)
 
 
 def read_program(
     main: SourceFile, *linked: SourceFile, for_graph: bool = False, is_code: bool = False
 ) -> Module:
-    """The program of a file, whose kernels are the program's, and of those linked with it.
+    """Returns the program of a file, whose kernels are the program's, and of the files linked with
+    it.
 
-    ``for_graph``: as it is shown, for who asks for no more than the graph. ``is_code``: it is
-    machine code, however its file is called. Raises PtxwcetError with all errors found. Cost:
-    linear in the files.
+    ``for_graph``: as views of the graph show it. ``is_code``: it is machine code, with any suffix.
+    Raises PtxwcetError with all errors found. Cost: linear in the files.
     """
-    found = _MACHINE_CODE if is_code else _front_end_of(main.name)
-    make = found.graph if for_graph and found.graph is not None else found.program
+    front_end = _MACHINE_CODE if is_code else _front_end_of(main.name)
+    make = front_end.graph if for_graph and front_end.graph is not None else front_end.program
     return make(main, *linked)

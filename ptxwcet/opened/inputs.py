@@ -1,8 +1,8 @@
-"""Which files an answer rests on, and the key that answers are kept under.
+"""The files that an answer depends on, and the key of cached answers.
 
-A key is the SHA-256 of all that an answer depends on: what is asked (the fields of the request),
-the bytes of every file that is read for it, the installation. Two requests of one key have one
-answer; a changed kernel, fact, machine or version of the tool has another key.
+A key is the SHA-256 of everything that an answer depends on: the fields of the request, the bytes
+of every file that is read for it, the installation. Two requests with the same key have the same
+answer; a changed kernel, fact, machine or version of the tool gives another key.
 """
 
 from __future__ import annotations
@@ -51,30 +51,30 @@ _READ = frozenset((".py", ".toml"))
 
 @cache
 def describe_here() -> Mapping[str, str]:
-    """What answers depend on besides their inputs, by name: versions and digests.
+    """Returns the inputs of answers besides the request's, by name: versions and digests.
 
-    Two installations that say the same give the same answers. ``sources`` are the package's Python
-    sources, ``data`` its grammar and machines; libraries are those that analyses call, None of them
-    the interpreter. Cost: the package is read once a process.
+    Two installations with equal descriptions give the same answers. ``sources`` are the package's
+    Python sources, ``data`` its grammar and machines; libraries are those that analyses call,
+    including the interpreter (None). Cost: the package is read once per process.
     """
     digests = describe_installation()[1]
     whole = hashlib.sha256("".join(one.rules() for one in FRONT_ENDS).encode())
     whole.update(json.dumps(dict(digests), sort_keys=True).encode())
-    found = {"ptxwcet": VERSION, "sources": describe_sources(), "data": whole.hexdigest()}
+    description = {"ptxwcet": VERSION, "sources": describe_sources(), "data": whole.hexdigest()}
     for name in _LIBRARIES:
-        found[name] = _version(name)
+        description[name] = _version(name)
     for group in GROUPS:
         for plugin in plugins(group):
             told = (plugin.package, _version(plugin.package), _sources_of(plugin))
-            found[f"{group}: {plugin.name}"] = " ".join(told)
-    return found
+            description[f"{group}: {plugin.name}"] = " ".join(told)
+    return description
 
 
 def _sources_of(plugin: Plugin) -> str:
-    """The digest of the sources and machines of a plugin's package, which is not imported.
+    """Returns the digest of the sources and machines of a plugin's package, which is not imported.
 
-    While a package is written its version stays. A module alone has no machines but in its folder,
-    which may hold anything: they have the key's own digest.
+    While a package is being written its version does not change. A single module has no machines
+    except in its folder, which may hold other files: they have the key's own digest.
     """
     name = plugin.entry.module.partition(".")[0]
     try:
@@ -100,11 +100,11 @@ def _version(package: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class KeyedRequest:
-    """A request with the key of its answer, and the digests of what it rests on, in hexadecimal.
+    """A request with the key of its answer, and the digests of its inputs, in hexadecimal.
 
-    ``files`` are all paths that are asked for, with the SHA-256 of what is there (None: nothing;
-    UNREADABLE: nothing that can be read). ``machine_digests`` are of the machine's file and
-    of what it extends (:func:`machine_digests`).
+    ``files`` are all requested paths, with the SHA-256 of their content (None: missing; UNREADABLE:
+    cannot be read). ``machine_digests`` are of the machine's file and of the files that it extends
+    (:func:`machine_digests`).
     """
 
     request: Request
@@ -125,16 +125,16 @@ class KeyedRequest:
 
 
 def machine_digests(name: str) -> str:
-    """The digests of a machine's file and of what it extends; empty if they cannot be read.
+    """Returns the digests of a machine's file and of those that it extends; empty if unreadable.
 
-    Files that come with a package are read from there, also where inputs are supplied: whoever
-    keeps an answer asks again after the analysis whether they were those of the key.
+    Files of a package are read from there, also if inputs are supplied: the cache compares them
+    after the analysis with those of the key.
     """
     try:
         return " ".join(
             hashlib.sha256(_machine_bytes(path)).hexdigest() for path in machine_files(name)
         )
-    except Exception:  # who loads it will say why; what was read is one of the files
+    except Exception:  # loading it will report the reason
         return ""
 
 
@@ -144,9 +144,9 @@ def _machine_bytes(path: Path) -> bytes:
     return path.read_bytes()
 
 
-@lru_cache(maxsize=256)  # asked anew for every unit of a sweep
+@lru_cache(maxsize=256)  # called again for every unit of a sweep
 def text_digest(text: str) -> str:
-    """The SHA-256 of a text, in hexadecimal."""
+    """Returns the SHA-256 of a text, in hexadecimal."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -160,7 +160,7 @@ class ChangedFile(Exception):
 
 
 def read_unchanged(keyed: KeyedRequest) -> SuppliedInputs:
-    """The files of a request, if they still are as they were when its key was made.
+    """Returns the files of a request, if they still are as they were when its key was made.
 
     Raises ChangedFile. Cost: all are read.
     """
@@ -179,9 +179,9 @@ def _unchanged(path: str, digest: str) -> bytes:
 
 
 class Inputs:
-    """The files of many requests, each read once for its digest; contents as they are asked for.
+    """The files of many requests, each read once for its digest; contents on demand.
 
-    Not for several threads. Memory: a digest a file, and the contents of those used last.
+    It is not thread-safe. Memory: a digest for each file, and the most recently used contents.
     """
 
     def __init__(self) -> None:
@@ -194,13 +194,13 @@ class Inputs:
         self._names_folder: dict[str, bool] = {}
 
     def keyed(self, request: Request) -> KeyedRequest:
-        """The request with its key. Cost: its files are looked for once for requests alike.
+        """Returns the request with its key. Cost: files are searched for once for similar requests.
 
-        What cannot be read is no error here: who answers the request says so.
+        Unreadable files are not errors here: the analysis reports them.
         """
         files = tuple((path, self._digest(path)) for path in self._paths_of(request))
         machine = self._machine(request.machine)
-        # as asdict, which copies all values: this is done for every unit of a sweep
+        # as asdict, but without copies of all values: this runs for every unit of a sweep
         asked = {name: getattr(request, name) for name in _FIELDS}
         asked["gpu"] = [getattr(request.gpu, name) for name in _WISHES]
         names_folder = any(map(self._names_folder.get, dict(files)))
@@ -212,7 +212,7 @@ class Inputs:
             "files": files,
             "machine": machine,
             "installation": self._installation,
-            # names of files are shown as they are from here
+            # names of files are shown relative to this folder
             "folder": self._folder if names_folder else None,
             "ptxas": _ptxas() if request.asks_ptxas else None,
         }
@@ -220,18 +220,18 @@ class Inputs:
         return KeyedRequest(request, key, files, machine)
 
     def supplied(self, keyed: KeyedRequest) -> SuppliedInputs:
-        """The files of a request, as they were when its key was made. Raises ChangedFile."""
+        """Returns the files of a request as of the time of its key. Raises ChangedFile."""
         files = {
             path: self._content(path, digest) for path, digest in keyed.files if digest is not None
         }
         return SuppliedInputs(files, self._folder)
 
     def _paths_of(self, request: Request) -> tuple[str, ...]:
-        """What is opened depends on what names files, not on sizes and numbers."""
+        """Returns the paths of a request; they depend on file names, not on sizes and numbers."""
         alike = replace(
             request,
             **dict.fromkeys(("block", "grid"), "1" if request.launch_file is None else None),
-            # the file of an array is opened to compare it with a size that is stated
+            # an array's file is opened to compare it with a stated size
             parameters=tuple(one for one in request.parameters if ARRAY_SIZE in one),
             loop_bounds=(),
             memory_latency_cycles=None,
@@ -279,7 +279,7 @@ class Inputs:
 
 
 def _asked_for(request: Request) -> set[str]:
-    """The paths of all input files that answering a request may ask for."""
+    """Returns the paths of all input files that answering a request may read."""
     with noted_inputs() as noted:
         try:
             load_machine(request.machine)
@@ -289,7 +289,7 @@ def _asked_for(request: Request) -> set[str]:
             wishes = Wishes(opened.request)
             for kernel in opened.kernels:
                 wishes.of(kernel)
-        except Exception:  # who answers the request will say why
+        except Exception:  # answering the request will report the reason
             noted.add(request.path)
             named = (request.source, request.launch_file, request.facts_file, request.ptxas_info)
             noted.update(path for path in (*named, *request.links) if path is not None)
@@ -297,6 +297,6 @@ def _asked_for(request: Request) -> set[str]:
 
 
 def _ptxas() -> str | None:
-    """The digest of the ptxas that is asked, None without one."""
+    """Returns the digest of the ptxas on the PATH, None without one."""
     program = shutil.which("ptxas")
     return None if program is None else hashlib.sha256(Path(program).read_bytes()).hexdigest()

@@ -1,4 +1,4 @@
-"""A launch as a table of a TOML file says it: the keys, what they hold, the request that they are.
+"""A launch as a table of a TOML file: its keys, their values, and the resulting request.
 
 Sequence files and plans of checks have such tables; paths in them are relative to their file.
 """
@@ -27,23 +27,23 @@ _NAMES = {key: option.name for key, option in KEYS.items()}
 def keys_of(plan: str, rank: int | None = None, *, at_top: bool = False) -> tuple[str, ...]:
     """Returns the keys of a plan's tables, all or those of one rank, or those above its tables."""
     rows = (one for one in options_of_plan(plan) if rank in (None, one.kind.rank))
-    return tuple(one.key for one in rows if one.at_top or not at_top)
+    return tuple(row.key for row in rows if row.at_top or not at_top)
 
 
 _ALL = [KEYS[key] for key in keys_of("launch")]
 MAKING = tuple(one.key for one in _ALL if one.at_top and one.kind.rank == TEXT.rank)
-"""How plans say what CUDA source is compiled for, or which PTX of a binary is meant, and with which
-options, as a shell would part them.
+"""The keys of plans for the target of CUDA source, or the choice of a binary's PTX, and for
+compiler options, split as by a shell.
 """
 MACHINE_CODE = OPTIONS["machine_code"].key
-"""How plans say that what is bounded is the machine code of their files: true or false."""
+"""The key of plans for bounding the machine code of their files: true or false."""
 LINK = OPTIONS["link"].key
 """The key of the PTX files that a kernel's is linked with: all of them, a text or a list."""
 SIZES, PATHS, TABLES = (keys_of("launch", kind.rank) for kind in (SIZE, FILE, PARAMETERS))
 
 
 def value_problem(key: str, value: object) -> str | None:
-    """Returns what is wrong with the value of an option in a plan; None for other keys."""
+    """Returns the problem of the value of an option in a plan; None for other keys."""
     option = KEYS.get(key)
     if option is None or option.kind.is_value(value):
         return None
@@ -52,8 +52,8 @@ def value_problem(key: str, value: object) -> str | None:
 
 
 def launch_request(made: Request, table: Mapping[str, Any], folder: str, **given: Any) -> Request:
-    """Returns the request of a table without problems, and of the options ``given`` otherwise, for
-    a file, ``made`` with what was made of it.
+    """Returns the request of a table without problems, with the options ``given`` as defaults, for
+    a file ``made`` with the output of its tool.
     """
     for key in table:
         if key in _NAMES:

@@ -1,4 +1,4 @@
-"""The launch of a kernel: what options, facts and a launch file say of it, held together."""
+"""The launch of a kernel from options, facts and a launch file, checked for contradictions."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _Name = TypeVar("_Name")
 
 @dataclass(frozen=True, slots=True)
 class SaidByFile:
-    """What a launch file says: sizes, scalars, aggregates and ``.const`` variables.
+    """The contents of a launch file: sizes, scalars, aggregates and ``.const`` variables.
 
-    Bytes are by PTX name. ``registers`` of a thread are None if it does not say them, with the
-    place where it does; ``dynamic_shared_bytes`` without a launch file. ``array_bytes`` are the
+    Bytes are by PTX name. ``registers`` of a thread are None if the file does not state them, with
+    their place; ``dynamic_shared_bytes`` is None without a launch file. ``array_bytes`` are the
     sizes of arrays that it describes.
     """
 
@@ -52,14 +52,14 @@ class SaidByFile:
 def with_launch_file(
     request: Request, module: Module, facts: StatedFacts
 ) -> tuple[Request, SaidByFile]:
-    """The request with what its launch file says, if it names one; ``facts`` are state_facts'.
+    """Returns the request with the contents of its launch file, if any; ``facts`` are state_facts'.
 
     Raises PtxwcetError: the file's problems (PW420 to PW425), and PW426 for an option or a facts
-    file that contradicts it. Its arrays are not built, but for aggregates and constants.
+    file that contradicts it. Its arrays are not built, except aggregates and constants.
     """
     if request.launch_file is None:
         return request, SaidByFile()
-    # here: only commands with a launch file load numpy
+    # imported here: only commands with a launch file load numpy
     from ptxwcet.emulator.launch_files import read_launch_file
     from ptxwcet.emulator.layout import constant_bytes
 
@@ -70,7 +70,7 @@ def with_launch_file(
         of_bound=True,
     )
     name = launch.kernel.name
-    if request.kernels and not all(names_meant(one, (name,)) for one in request.kernels):
+    if request.kernels and not all(names_meant(kernel, (name,)) for kernel in request.kernels):
         raise _contradiction(
             f"--kernel {request.kernels[0]}", launch.place("kernel"), launch.kernel.readable
         )
@@ -91,7 +91,7 @@ def with_launch_file(
     constants = constant_bytes(module, launch.constant_bytes())
     for fact in facts.of_kernel(name).parameters:
         _check_against_launch(launch, scalars, fact, names, constants)
-    said = SaidByFile(
+    stated = SaidByFile(
         launch.block,
         launch.grid,
         scalars,
@@ -102,7 +102,7 @@ def with_launch_file(
         launch.place("registers_per_thread"),
         launch.sizes_of_arrays,
     )
-    return replace(request, kernels=(name,), launch_file=None), said
+    return replace(request, kernels=(name,), launch_file=None), stated
 
 
 def _check_against_launch(
@@ -157,9 +157,9 @@ def _contradiction(option: str, place: str, written: str) -> PtxwcetError:
 def foreign_names(
     request: Request, kernels: Sequence[Kernel], names: Collection[str]
 ) -> frozenset[tuple[str, str]]:
-    """Kernels with those names of parameters that others of them have, and they have not.
+    """Returns kernels with those names of parameters that only other kernels have.
 
-    A value that is given for several kernels is said of those that have the parameter.
+    A value that is given for several kernels applies to those with the parameter.
     """
     if len(kernels) < 2 or not names:
         return frozenset()
@@ -177,18 +177,18 @@ def foreign_names(
 
 
 def what_others_have(own: Mapping[str, set[_Name]]) -> frozenset[tuple[str, _Name]]:
-    """Each kernel with what others of them have, and it has not."""
+    """Returns each kernel with the names that only other kernels have."""
     known = set[_Name]().union(*own.values())
     return frozenset((kernel, name) for kernel in own for name in known - own[kernel])
 
 
-def build_launch(kernel: Kernel, request: Request, facts: StatedFacts, said: SaidByFile) -> Launch:
-    """The launch facts for one kernel; ``facts`` are those that concern it.
+def build_launch(kernel: Kernel, request: Request, facts: StatedFacts, file: SaidByFile) -> Launch:
+    """Returns the launch of one kernel; ``facts`` are the facts about it.
 
     Raises PtxwcetError (PW209 to PW215).
     """
-    if said.block is not None:
-        block = said.block
+    if file.block is not None:
+        block = file.block
     elif request.block is not None:
         block = parse_dim3(request.block, "block")
     elif kernel.required_threads is not None:
@@ -202,12 +202,12 @@ def build_launch(kernel: Kernel, request: Request, facts: StatedFacts, said: Sai
                 help="give the threads of a block, for example --block 256 or --block 32x8",
             )
         )
-    grid = said.grid
+    grid = file.grid
     if grid is None and request.grid is not None:
         grid = parse_dim3(request.grid, "grid")
     called = cuda_names(kernel, request)
-    scalars = resolve_parameters(kernel, (*said.scalars, *facts.parameters), called)
-    data, constants = dict(said.aggregates), dict(said.constants)
+    scalars = resolve_parameters(kernel, (*file.scalars, *facts.parameters), called)
+    data, constants = dict(file.aggregates), dict(file.constants)
     arrays = resolve_arrays(kernel, facts.arrays, called)
     held = data.keys() | constants.keys()
     values = {key: one for key, one in scalars.values.items() if key.partition("+")[0] not in held}

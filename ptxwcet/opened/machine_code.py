@@ -1,8 +1,8 @@
-"""Machine code out of CUDA source and PTX, by the user's compiler, and out of binaries.
+"""Machine code from CUDA source and PTX, by the user's compiler, and from binaries.
 
-CUDA source is compiled by nvcc as for its PTX (:mod:`ptxwcet.opened.nvcc`), PTX by ptxas; for which
-architecture has to be said. Binaries are read as they are; where they hold machine code compressed,
-cuobjdump takes it out. Nothing is guessed: of several cubins it has to be said which is meant.
+CUDA source is compiled by nvcc as for its PTX (:mod:`ptxwcet.opened.nvcc`), PTX by ptxas; the
+architecture has to be stated. Binaries are read as they are; cuobjdump extracts compressed machine
+code. Nothing is guessed: if there are several cubins, one has to be selected.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _WHOLE = (
 def machine_code(
     path: str, compilation: Compilation, kernels: Sequence[str] = (), text: str | None = None
 ) -> str:
-    """The listing of the machine code of CUDA source, of PTX (``text`` if it is read) or a binary.
+    """Returns the machine code's listing of CUDA source, of PTX (``text`` if read) or a binary.
 
-    Of a binary with several cubins that one is taken that is for the architecture, if one is named,
-    and has the ``kernels``. Raises PtxwcetError: PW112, PW120 (not compiled), PW121 (none found, or
-    not one), PW123 and PW124 (not to be read or listed). Cost: runs of the tools.
+    If a binary has several cubins, the one for the architecture, if named, and with the ``kernels``
+    is selected. Raises PtxwcetError: PW112, PW120 (not compiled), PW121 (no cubin, or several),
+    PW123 and PW124 (cannot be read or listed). Cost: runs of the tools.
     """
     if compilation.is_linked:
         raise not_compiled("machine code is not linked here: --link is for PTX", _WHOLE)
@@ -97,12 +97,12 @@ def _assembled(path: str, text: str, architecture: str) -> bytes:
 
 
 def _found(path: str, architecture: str | None, kernels: Sequence[str]) -> bytes:
-    """The one cubin of a binary that is meant."""
+    """Returns the selected cubin of a binary."""
     try:
         held = held_code(path, read_bytes(path, MOST_DATA_BYTES))
-        if any(one.data is None for one in held):
+        if any(code.data is None for code in held):
             files, _ = extracted(path, "cubin", "the machine code", _cubin)
-            held = [one for data in files.values() for one in held_code(path, data)]
+            held = [code for data in files.values() for code in held_code(path, data)]
     except OSError as error:
         message = f"cannot read '{path}': {error.strerror}"
         raise nothing_found(message, "give a file that can be read") from None
@@ -112,14 +112,14 @@ def _found(path: str, architecture: str | None, kernels: Sequence[str]) -> bytes
             f"if it holds PTX, take that out ('{OPENER} -xptx all') and give it, with --arch",
         )
     named = None if architecture is None else _ARCHITECTURE.fullmatch(architecture)
-    meant = [one for one in held if named is None or one.architecture == int(named[1])]
+    meant = [code for code in held if named is None or code.architecture == int(named[1])]
     if not meant:
         message = f"'{path}' holds no machine code for {architecture}"
         raise nothing_found(message, "name one that it holds", _listed(held))
-    # parts of a program that is linked have no kernels that can be read
-    meant = [one for one in meant if one.kernels] or meant[:1]
+    # parts of a linked program have no readable kernels
+    meant = [code for code in meant if code.kernels] or meant[:1]
     if len(meant) > 1 and kernels:
-        meant = [one for one in meant if _has(one.kernels or (), kernels)] or meant
+        meant = [code for code in meant if _has(code.kernels or (), kernels)] or meant
     if len(meant) > 1:
         raise nothing_found(
             f"'{path}' holds {len(meant)} cubins: which one is meant is not said",
@@ -132,7 +132,7 @@ def _found(path: str, architecture: str | None, kernels: Sequence[str]) -> bytes
 
 
 def _has(found: Sequence[str], kernels: Sequence[str]) -> bool:
-    """Whether a cubin has all of the kernels, by parts of their mangled names at least."""
+    """Returns whether a cubin has all of the kernels, by parts of their mangled names at least."""
     return all(any(kernel in one for one in found) for kernel in kernels)
 
 

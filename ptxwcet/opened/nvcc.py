@@ -1,15 +1,15 @@
-r"""PTX out of CUDA source, by the user's own nvcc, and out of binaries, by cuobjdump.
+r"""PTX from CUDA source, by the user's own nvcc, and from binaries, by cuobjdump.
 
-CUDA source is compiled by nothing that a name or option starts: nvcc hands the names of files and
-the values of options to a shell, between double quotes: there ``$``, a backquote, ``"`` and ``\``
-are no text. A name that begins with ``@`` or ``-`` it does not take for a file's. A file whose name
-or folder has anything but letters, digits and harmless marks is therefore compiled as a copy, under
-a name of our own in a private folder; ``#line`` gives messages and line numbers the user's name,
-and ``#include "..."`` looks into the user's folder, by a link with a name of our own. Options are
-those of a list that change the PTX and do nothing else.
+A name or option must not start another program while CUDA source is compiled: nvcc hands the names
+of files and the values of options to a shell, between double quotes, where ``$``, a backquote,
+``"`` and ``\`` have special meanings. nvcc does not accept a file name that begins with ``@`` or
+``-``. A file whose name or folder has anything but letters, digits and harmless marks is therefore
+compiled as a copy, under a name of our own in a private folder; ``#line`` gives messages and line
+numbers the user's name, and ``#include "..."`` looks into the user's folder, by a link with a name
+of our own. Permitted options are in a list: they change the PTX and have no other effect.
 
-Both tools are the user's, found on the PATH. Nothing is guessed: for which architecture to compile
-has to be said, and so has which PTX of a binary is meant, if it holds several.
+Both tools are the user's, found on the PATH. Nothing is guessed: the architecture to compile for
+has to be stated, and so has the selected PTX of a binary, if it holds several.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from ptxwcet.support.whole_files import whole_file
 
 COMPILER = "nvcc"
 COMPILED = "compiled"
-"""The folder of what was compiled, in one of kept answers."""
+"""The folder of compiled files, within a folder of cached answers."""
 MOST_SECONDS = 600
 _MOST_LISTED = 8
 _PASSING = re.compile(r"tmpxft_[0-9a-f]+_[0-9a-f]+-")
-"""How names of files begin that nvcc makes on the way."""
+"""The beginning of the names of nvcc's temporary files."""
 _HARMLESS = re.compile(r"[\w./][\w .,/+=:~-]*")
 _MACROS = {"-D", "--define-macro"}
 _FOLDERS = {"-I", "--include-path"}
@@ -73,13 +73,12 @@ _VALUES = {
 def compiled(
     path: str, options: Sequence[str], form: str = "ptx", kept: Path | None = None
 ) -> bytes:
-    """What nvcc makes of a file with these options, which name no output: PTX, or ``cubin``.
+    """Returns nvcc's output for a file and these options, which name no output: PTX, or ``cubin``.
 
-    The file is that of the user; what lies beside it can be included. ``kept`` is a folder where
-    what was made is found again for the same text behind the preprocessor, and the same steps.
-    Raises PtxwcetError: PW120 (no nvcc on the PATH, an option that is not permitted, source that
-    cannot be read or does not compile), PW825 (a folder that cannot be used). Cost: a run of nvcc,
-    at most ten minutes.
+    Files next to the user's file can be included. ``kept`` is a cache folder, in which outputs are
+    found again for the same preprocessed text and the same steps. Raises PtxwcetError: PW120 (no
+    nvcc on the PATH, an option that is not permitted, source that cannot be read or does not
+    compile), PW825 (an unusable folder). Cost: a run of nvcc, at most ten minutes.
     """
     tool = shutil.which(COMPILER)
     if tool is None:
@@ -97,12 +96,12 @@ def compiled(
             return found
         done = tool_run([tool, *command])
         if done.returncode or not target.is_file():
-            said = (done.stderr or done.stdout).replace(source[-1], path)
+            message = (done.stderr or done.stdout).replace(source[-1], path)
             raise not_compiled(
                 f"{COMPILER} does not compile '{path}'",
                 "options of the compiler go into --nvcc-options, in a plan nvcc_options, for "
                 "example '-Iinclude -DN=4'",
-                tuple(said.splitlines()[:_MOST_LISTED]),
+                tuple(message.splitlines()[:_MOST_LISTED]),
             )
         made = read_bytes(target, MOST_TEXT_BYTES)
         if place is not None:
@@ -116,10 +115,10 @@ def compiled(
 def _place_of(
     kept: Path, tool: str, command: Sequence[str], compiles: Sequence[str]
 ) -> Path | None:
-    """Where in a folder of kept answers that is which a command makes; None if nothing is.
+    """Returns the cached path of a command's output; None if the command fails.
 
-    The compiler proper reads nothing but the text that the preprocessor leaves, with all that is
-    included; what nvcc calls it with, whatever its environment says, nvcc tells.
+    The compiler proper reads only the preprocessed text, which contains all included files; ``nvcc
+    --dryrun`` prints its calls, with the effects of the environment.
     """
     target = Path(command[command.index("-o") + 1])
     text = target.with_suffix(".ii")
@@ -134,7 +133,7 @@ def _place_of(
 
 
 def _found(place: Path) -> bytes | None:
-    """What is kept there, if it is whole."""
+    """Returns the content of a cached file, if it is complete."""
     try:
         digest, _, made = read_bytes(place, MOST_TEXT_BYTES).partition(b"\n")
     except OSError:
@@ -143,12 +142,12 @@ def _found(place: Path) -> bytes | None:
 
 
 def compiled_ptx(path: str, options: Sequence[str], kept: Path | None = None) -> str:
-    """The PTX of a file. Raises PtxwcetError and costs as :func:`compiled` does."""
+    """Returns the PTX of a file. Raises PtxwcetError and costs as :func:`compiled` does."""
     return compiled(path, options, kept=kept).decode("utf-8", "replace")
 
 
 def tool_run(command: list[str], folder: str | None = None) -> subprocess.CompletedProcess[str]:
-    """A tool of the toolkit, which has ended; one that does not start or end has failed."""
+    """Returns a tool of the toolkit, which has ended; one that does not start or end has failed."""
     try:
         return subprocess.run(
             command,
@@ -166,13 +165,13 @@ def tool_run(command: list[str], folder: str | None = None) -> subprocess.Comple
 
 
 def is_harmless(path: str) -> bool:
-    """Whether a tool may be given this name: also as it stands from the root, links followed."""
+    """Returns whether a name is safe for a tool: also as absolute path, and with links resolved."""
     names = path, os.path.abspath(path), os.path.realpath(path)
     return all(_HARMLESS.fullmatch(name) for name in names)
 
 
 def _copied(path: str, folder: str) -> list[str]:
-    """A copy of the source, and what lets it include what the source includes."""
+    """Returns a copy of the source, and the options for its include files."""
     try:
         data = read_bytes(path, MOST_TEXT_BYTES)
     except OSError as error:
@@ -183,7 +182,7 @@ def _copied(path: str, folder: str) -> list[str]:
     copy, beside = Path(folder, "kernel.cu"), Path(folder, "beside")
     copy.write_bytes(b'#line 1 "' + name + b'"\n' + data.removeprefix(b"\xef\xbb\xbf"))
     beside.symlink_to(Path(path).absolute().parent, target_is_directory=True)
-    # as if the copy lay there: for the form with quotes only, and before all -I
+    # as if the copy were there: for the form with quotes only, and before all -I
     return ["-Xcompiler", "-iquote", "-Xcompiler", str(beside), str(copy)]
 
 
@@ -214,12 +213,12 @@ def _require_permitted(options: Sequence[str]) -> None:
 
 
 def not_compiled(message: str, remedy: str, notes: tuple[str, ...] = ()) -> PtxwcetError:
-    """The error of CUDA source of which no PTX is made."""
+    """Returns the error of CUDA source that is not compiled."""
     return PtxwcetError(Diagnostic("PW120", message, help=remedy, notes=notes))
 
 
 def no_architecture(message: str, remedy: str) -> UsageError:
-    """The error of who does not say for which architecture, or says none."""
+    """Returns the error of a missing or invalid architecture."""
     return UsageError(not_compiled(message, remedy).diagnostics)
 
 
@@ -232,9 +231,9 @@ _ENTRY = re.compile(r"^[^/\n]*\.entry\s+([\w$%.]+)", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Compilation:
-    """How PTX is made of FILE: for which ``architecture``, as ``sm_86``, with which options of nvcc
-    beside it. ``is_linked``: as a part of a program, which keeps what other files define open.
-    ``kept`` is a folder of kept answers, which keeps what is compiled, too.
+    """The compilation of FILE to PTX: its ``architecture``, as ``sm_86``, and further options of
+    nvcc. ``is_linked``: as a part of a program, which leaves symbols of other files open. ``kept``
+    is a cache folder, also for compiled files.
     """
 
     architecture: str | None = None
@@ -244,11 +243,11 @@ class Compilation:
 
 
 def ptx_text(path: str, compilation: Compilation, kernels: Sequence[str] = ()) -> str:
-    """The PTX of a file for which :func:`~ptxwcet.opened.request.needs_tool` is true.
+    """Returns the PTX of a file for which :func:`~ptxwcet.opened.request.needs_tool` is true.
 
-    Of a binary with several PTX files that one is taken that is for the architecture, if one is
-    named, and has the ``kernels``. Raises PtxwcetError: PW120 (not compiled), PW121 (no PTX, or
-    not one). Cost: a run of the tool.
+    If a binary has several PTX files, the one for the architecture, if named, and with the
+    ``kernels`` is selected. Raises PtxwcetError: PW120 (not compiled), PW121 (no PTX, or several).
+    Cost: a run of the tool.
     """
     if Path(path).suffix.lower() == SOURCE:
         return _compiled(path, compilation)
@@ -279,26 +278,26 @@ def _compiled(path: str, compilation: Compilation) -> str:
 def named(
     path: str, text: str, options: Sequence[str], kept: Path | None = None, mark: str = "//"
 ) -> str:
-    """Returns what was made of CUDA source, with the compiler's names behind ``mark`` where the
-    source as it is written tells too few. Cost: then that of :func:`compiled`, once more.
+    """Returns compiled CUDA source, with the compiler's names after ``mark`` if the source as
+    written reveals too few. Cost: then another :func:`compiled`.
     """
-    with contextlib.suppress(OSError, ValueError, PtxwcetError):  # without names it is the same
+    with contextlib.suppress(OSError, ValueError, PtxwcetError):  # names change no code
         if loses_names(text, read_text(path, MOST_TEXT_BYTES, "replace")):
             return with_debug_names(text, compiled_ptx(path, ("-G", *options), kept), mark)
     return text
 
 
 def extracted(
-    path: str, form: str, what: str, read: Callable[[Path], _Read]
+    path: str, form: str, content: str, read: Callable[[Path], _Read]
 ) -> tuple[dict[str, _Read], str]:
-    """The files of a form that cuobjdump takes out of a binary, as ``ptx``, by their names; and
-    what it said. Raises PtxwcetError (PW121) without cuobjdump, and what reading them raises.
+    """Returns the files of a form that cuobjdump extracts from a binary, as ``ptx``, by their
+    names, and its messages. Raises PtxwcetError (PW121) without cuobjdump, and errors of ``read``.
     """
     tool = shutil.which(OPENER)
     if tool is None:
         raise nothing_found(
-            f"'{path}' is a binary, and {OPENER} is not on the PATH to take {what} out of it",
-            f"install the CUDA toolkit, or give {what}: nvcc -{form} writes it",
+            f"'{path}' is a binary, and {OPENER} is not on the PATH to take {content} out of it",
+            f"install the CUDA toolkit, or give {content}: nvcc -{form} writes it",
         )
     option = {"ptx": "-xptx", "cubin": "-xelf"}[form]
     with tempfile.TemporaryDirectory(prefix="ptxwcet-") as folder:
@@ -308,17 +307,17 @@ def extracted(
             binary = "binary"
         said = tool_run([tool, option, "all", binary], folder).stderr
         files = sorted(Path(folder).glob(f"*.{form}"))
-        return {one.name: read(one) for one in files}, said
+        return {file.name: read(file) for file in files}, said
 
 
 def _extracted(path: str, compilation: Compilation, kernels: Sequence[str]) -> str:
-    texts, said = extracted(path, "ptx", "the PTX", lambda one: read_source(one).text)
+    texts, messages = extracted(path, "ptx", "the PTX", lambda one: read_source(one).text)
     if not texts:
         raise nothing_found(
             f"'{path}' holds no PTX, only machine code that {OPENER} can list",
             "bound its machine code: --machine-code; or keep the PTX when it is built: nvcc -ptx, "
             "or -gencode arch=compute_86,code=compute_86",
-            tuple(said.splitlines()[:2]),
+            tuple(messages.splitlines()[:2]),
         )
     meant = _for_architecture(texts, compilation.architecture)
     if not meant:
@@ -351,7 +350,7 @@ def _for_architecture(texts: dict[str, str], architecture: str | None) -> dict[s
 
 
 def _has(text: str, kernels: Sequence[str]) -> bool:
-    """Whether PTX has all of the kernels, by parts of their mangled names at least."""
+    """Returns whether PTX has all of the kernels, by parts of their mangled names at least."""
     entries = _ENTRY.findall(text)
     return all(any(kernel in entry for entry in entries) for kernel in kernels)
 
@@ -366,5 +365,5 @@ def _listed(texts: dict[str, str]) -> tuple[str, ...]:
 
 
 def nothing_found(message: str, remedy: str, notes: tuple[str, ...] = ()) -> PtxwcetError:
-    """The error of a binary that does not hold what is wanted, or several."""
+    """Returns the error of a binary without the required content, or with several candidates."""
     return PtxwcetError(Diagnostic("PW121", message, help=remedy, notes=notes))

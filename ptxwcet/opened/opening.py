@@ -1,4 +1,4 @@
-"""The one opening of all studies: a request's file read, its facts found, its launch resolved."""
+"""Opening of requests, the same for all studies: file, facts and launch are read and resolved."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ _Study = TypeVar("_Study")
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[_Study]):
-    """What came of a study for each kernel asked for, or its refusal, in file order."""
+    """The results of a study for each requested kernel, or its refusal, in file order."""
 
     path: str
     sha256: str
@@ -92,27 +92,27 @@ class Answer(Generic[_Study]):
 
 @dataclass(frozen=True, slots=True)
 class ReadFile:
-    """A file that an answer rests on: what it is, its name, its SHA-256 in hexadecimal."""
+    """An input file of an answer: its role, its name, its SHA-256 in hexadecimal."""
 
     what: str
     name: str
     sha256: str
 
     @staticmethod
-    def of(what: str, path: str) -> ReadFile:
-        """A file that has been read before; of whole paths the name alone is kept."""
+    def of(role: str, path: str) -> ReadFile:
+        """Returns a file that has been read before; only the name of a path is kept."""
         digest = hashlib.sha256()
         with open_input(path, MOST_DATA_BYTES) as file:
             while part := file.read(1 << 20):
                 digest.update(part)
-        return ReadFile(what, Path(path).name, digest.hexdigest())
+        return ReadFile(role, Path(path).name, digest.hexdigest())
 
 
 def refuse(kernel: Kernel, error: Exception) -> RefusedKernel:
-    """The refusal of a kernel whose analysis raised ``error``.
+    """Returns the refusal of a kernel whose analysis raised ``error``.
 
-    What is no PtxwcetError is a bug of ours (PW901): it costs this kernel only, the others of the
-    file are answered.
+    Any other exception than PtxwcetError is a bug of ours (PW901): only this kernel is refused, the
+    others of the file are answered.
     """
     if isinstance(error, PtxwcetError):
         return RefusedKernel(kernel, error.diagnostics)
@@ -121,9 +121,9 @@ def refuse(kernel: Kernel, error: Exception) -> RefusedKernel:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What a request was resolved to: its kernels, and what is said of their launch.
+    """A resolved request: its kernels, and the statements on their launch.
 
-    ``request`` has the kernel of its launch file, if it names one, which is no longer named.
+    ``request`` has the kernel of its launch file, if it names one, in place of the file.
     """
 
     request: Request
@@ -135,16 +135,16 @@ class Opened:
 
     @property
     def grid(self) -> str | None:
-        """The blocks of the grid, as they are written; None if nothing says them."""
+        """The blocks of the grid as text; None if unknown."""
         given = self.said_by_file.grid
         return self.request.grid if given is None else "x".join(map(str, given))
 
     def facts_of(self, kernel: Kernel) -> StatedFacts:
-        """The facts that are stated about a kernel."""
+        """Returns the facts that are stated about a kernel."""
         return self.facts.of_kernel(kernel.name)
 
     def launch_of(self, kernel: Kernel, facts: StatedFacts | None = None) -> Launch:
-        """The launch of a kernel, with its stated facts or others.
+        """Returns the launch of a kernel, with its stated facts or others.
 
         Raises PtxwcetError (PW209 to PW215).
         """
@@ -152,35 +152,35 @@ class Opened:
         return build_launch(kernel, self.request, own, self.said_by_file)
 
     def launch_not_bounded(self, kernel: Kernel) -> Launch:
-        """The launch of a kernel, of which a study bounds nothing.
+        """Returns the launch of a kernel, for studies without bounds.
 
-        Raises PtxwcetError: PW209 to PW215, PW326 (arrays that are set aside).
+        Raises PtxwcetError: PW209 to PW215, PW326 (arrays in persisting L2).
         """
         launch = self.launch_of(kernel)
         require_no_sizes(launch, kernel.span)
         return launch
 
     def launch_of_paths(self, kernel: Kernel) -> Launch:
-        """The launch of a kernel, of which a study looks at nothing but the paths of warps.
+        """Returns the launch of a kernel, for studies of the paths of warps only.
 
-        Raises PtxwcetError as :meth:`launch_not_bounded` does, and PW214 for an option that says
-        how a pointer is aligned.
+        Raises PtxwcetError as :meth:`launch_not_bounded`, and PW214 for an option that states the
+        alignment of a pointer.
         """
         for fact in parse_parameters(self.request.parameters):
             refuse_alignment(fact)
         return self.launch_not_bounded(kernel)
 
     def whole(self, kernel: Kernel) -> Kernel:
-        """A kernel with functions in the place of their calls."""
+        """Returns a kernel with functions in the place of their calls."""
         return inline_calls(kernel, self.module)
 
     def names_of(self, kernel: Kernel) -> dict[str, str]:
-        """The names of parameters in the CUDA source, by PTX name; PTX's own without one."""
+        """Returns the CUDA names of parameters, by PTX name; PTX's own names without a source."""
         called = cuda_names(kernel, self.request)
         return {one.name: called.get(one.name, one.name) for one in parameters_of(kernel)}
 
     def each(self, study: Callable[[Kernel], _Study]) -> tuple[_Study | RefusedKernel, ...]:
-        """What comes of a study for each kernel; what it raises costs that kernel only."""
+        """Returns the result of a study for each kernel; an exception refuses only its kernel."""
         answers: list[_Study | RefusedKernel] = []
         for kernel in self.kernels:
             try:
@@ -194,37 +194,37 @@ class Opened:
 
 
 def open_request(request: Request, module: Module | None = None) -> Opened:
-    """Reads what a request names; ``module`` is its PTX if that has been parsed before.
+    """Reads the files of a request; ``module`` is its PTX if that has been parsed before.
 
     Raises PtxwcetError for input that concerns no single kernel. Cost: linear in the file.
     """
-    known = read_module(request) if module is None else module
-    _LOGGER.info("%s: read, %d kernels", printable_line(request.path), len(known.kernels))
-    facts = state_facts(request, known)
-    request, said = with_launch_file(request, known, facts)
-    require_uses(request, has_grid=request.grid is not None or said.grid is not None)
-    kernels = select_kernels(known.kernels, request.kernels, request.path)
+    program = read_module(request) if module is None else module
+    _LOGGER.info("%s: read, %d kernels", printable_line(request.path), len(program.kernels))
+    facts = state_facts(request, program)
+    request, stated = with_launch_file(request, program, facts)
+    require_uses(request, has_grid=request.grid is not None or stated.grid is not None)
+    kernels = select_kernels(program.kernels, request.kernels, request.path)
     named = {one.name for one in (*facts.parameters, *facts.arrays) if one.kernel is None}
-    places = {one.place for one in facts.loops if one.kernel is None}
+    places = {loop.place for loop in facts.loops if loop.kernel is None}
     foreign: frozenset[tuple[str, str | Place]] = foreign_names(request, kernels, named)
     if places and len(kernels) > 1:
-        elsewhere = what_others_have(_loops_of(known, kernels, places))
+        elsewhere = what_others_have(_loops_of(program, kernels, places))
         foreign |= elsewhere
     facts = replace(facts, foreign=foreign)
-    return Opened(request, digest_of(request), known, facts, said, tuple(kernels))
+    return Opened(request, digest_of(request), program, facts, stated, tuple(kernels))
 
 
 def _loops_of(
     module: Module, kernels: Iterable[Kernel], places: Collection[Place]
 ) -> dict[str, set[Place]]:
-    """Those of some places at which each kernel has loops; a bound that is given for several
-    kernels is said of those that have the loop.
+    """Returns those of some places at which each kernel has loops; a bound that is given for
+    several kernels applies to those with the loop.
     """
     own: dict[str, set[Place]] = {}
     for kernel in kernels if places else ():
         try:
             flow = ControlFlow.of(inline_calls(kernel, module))
-        except Exception:  # whoever bounds it will say why
+        except Exception:  # the kernel's bound will report the reason
             continue
         own[kernel.name] = {place for place in places if loops_at(flow, place)}
     return own
@@ -233,8 +233,8 @@ def _loops_of(
 def loops_named(
     module: Module, kernels: Iterable[Kernel], texts: Iterable[str]
 ) -> dict[str, set[str]]:
-    """The same of places as plans write them, by label or line. What is no place no kernel has:
-    whoever reads it will say why.
+    """Returns the labels or lines, as plans write them, at which each kernel has loops. An invalid
+    place is in no kernel; its reader reports the reason.
     """
     places: dict[Place, list[str]] = {}
     for text in texts:
@@ -248,17 +248,17 @@ def loops_named(
 
 
 def require_uses(request: Request, *, has_grid: bool) -> None:
-    """Raises PtxwcetError (PW327) for what a request says of the GPU without use."""
-    said = {"ptxas_info": request.ptxas_info, "registers": request.asks_ptxas}
-    if request.links and any(said.values()):
+    """Raises PtxwcetError (PW327) for options of the GPU without effect."""
+    ptxas = {"ptxas_info": request.ptxas_info, "registers": request.asks_ptxas}
+    if request.links and any(ptxas.values()):
         message = "ptxas sees one file: of a linked kernel it does not know all registers"
         help_text = "say them: nvlink prints them ('nvcc -rdc=true -Xnvlink -v'), --registers N"
         raise PtxwcetError(Diagnostic("PW327", message, help=help_text))
-    require_use(request.gpu, *(name for name, value in said.items() if value), has_grid=has_grid)
+    require_use(request.gpu, *(name for name, value in ptxas.items() if value), has_grid=has_grid)
 
 
 def prepared_kernel(opened: Opened, kernel: Kernel, machine: Machine) -> PreparedKernel:
-    """What the warps of a requested kernel execute on a machine. Raises PtxwcetError."""
+    """Prepares the paths of a requested kernel's warps on a machine. Raises PtxwcetError."""
     return prepare_kernel(
         opened.whole(kernel),
         opened.launch_not_bounded(kernel),
@@ -269,39 +269,39 @@ def prepared_kernel(opened: Opened, kernel: Kernel, machine: Machine) -> Prepare
 
 
 def read_module(request: Request, *, for_graph: bool = False) -> Module:
-    """The PTX of a request, parsed and linked; its warnings are said. Raises PtxwcetError.
+    """Returns the PTX of a request, parsed and linked; reports its warnings. Raises PtxwcetError.
 
-    ``for_graph``: no more than the graph is asked for, as it is shown.
+    ``for_graph``: as views of the graph show it.
     """
     sources = sources_of(request)
     return warned_of(read_program(*sources, for_graph=for_graph, is_code=request.is_code))
 
 
 def sources_of(request: Request) -> tuple[SourceFile, ...]:
-    """The PTX of a request, and the files that it is linked with. Raises PtxwcetError (PW112)."""
+    """Reads the PTX of a request, and the files linked with it. Raises PtxwcetError (PW112)."""
     if request.text is None:
         main = read_source(request.path)
     else:
-        what = MADE_CODE if request.is_code else "PTX of "
+        prefix = MADE_CODE if request.is_code else "PTX of "
         is_cuda = Path(request.path).suffix.lower() == SOURCE
         source = cuda_source(replace(request, source=None)) if is_cuda else None
         written = None if source is None else SourceFile(request.path, source.text)
-        # lines are those of the text, not of the file
+        # line numbers are relative to the text, not to the file
         is_made = is_cuda or Path(request.path).is_file()
-        name = f"{what if is_made else ''}{request.path}"
+        name = f"{prefix if is_made else ''}{request.path}"
         main = SourceFile(name, request.text, made_of=written, how=request.how)
     return main, *map(read_source, request.links)
 
 
 def warned_of(module: Module) -> Module:
-    """The module, whose warnings are said; a command says the same one once."""
+    """Returns the module after its warnings are reported; a command reports each one once."""
     for warning in module.warnings:
         _LOGGER.warning("%s", warning.render())
     return module
 
 
 def digest_of(request: Request) -> str:
-    """The SHA-256 of the PTX of a request, in hexadecimal: of all files, one after the other."""
+    """Returns the SHA-256 of the PTX of a request, in hexadecimal: of all files in sequence."""
     whole = hashlib.sha256()
     if request.text is not None:
         whole.update(request.text.encode())
@@ -311,31 +311,31 @@ def digest_of(request: Request) -> str:
 
 
 def file_digest(path: str) -> str:
-    """The SHA-256 of the bytes of a file that has been read before, in hexadecimal."""
+    """Returns the SHA-256 of the bytes of a file that has been read before, in hexadecimal."""
     return hashlib.sha256(read_bytes(path, MOST_TEXT_BYTES)).hexdigest()
 
 
 def state_facts(request: Request, module: Module) -> StatedFacts:
-    """Everything that options, facts file and the PTX's comments say about the file's kernels.
+    """Returns all facts of options, facts file and the PTX's comments on the file's kernels.
 
-    What an internal error keeps from being read costs the kernels that it may concern: see
-    UnreadFact. Raises PtxwcetError: PW213, PW216 (options), PW240 to PW245 (facts file), PW248,
+    A fact that cannot be read because of an internal error refuses the kernels that it may concern:
+    see UnreadFact. Raises PtxwcetError: PW213, PW216 (options), PW240 to PW245 (facts file), PW248,
     PW249 (comments).
     """
     named = (request, *map(Request, request.links))
     marked = [
-        find_marks(file, cuda_source(one))
-        for one, file in zip(named, module.files or (module,), strict=True)
+        find_marks(file, cuda_source(owner))
+        for owner, file in zip(named, module.files or (module,), strict=True)
     ]
     options = StatedFacts(
         loops=parse_loop_bounds(request.loop_bounds),
         parameters=parse_parameters(request.parameters),
         marks=tuple(mark for marks, _ in marked for mark in marks),
-        unread=tuple(one for _, unread in marked for one in unread),
+        unread=tuple(owner for _, unread in marked for owner in unread),
     )
     if request.facts_file is None:
         return options
-    # here: read only where there is one
+    # imported here: only requests with a facts file need it
     from ptxwcet.flow.facts.files import read_flow_facts
 
     names = [kernel.name for kernel in module.kernels]
@@ -350,7 +350,7 @@ def state_facts(request: Request, module: Module) -> StatedFacts:
 
 
 def find_named_policy(request: Request) -> Policy | None:
-    """The policy that the request names, or None. Raises PtxwcetError (PW530, PW536)."""
+    """Returns the policy that the request names, or None. Raises PtxwcetError (PW530, PW536)."""
     if request.policy is not None:
         return find_policy(request.policy)
     if request.method == SCHEDULED:
@@ -365,12 +365,12 @@ def find_named_policy(request: Request) -> Policy | None:
 
 
 def select_kernels(kernels: Sequence[Kernel], names: Sequence[str], path: str) -> list[Kernel]:
-    """The kernels named, or all. Raises PtxwcetError (PW208) if there is no such kernel.
+    """Returns the named kernels, or all. Raises PtxwcetError (PW208) if there is no such kernel.
 
-    A name is that of the PTX, or else what people call kernels whose names are mangled.
+    A name is the name in the PTX, or else the readable name of a mangled one.
     """
     bodies = [kernel for kernel in kernels if kernel.has_body]
-    meant = {name: names_meant(name, (one.name for one in bodies)) for name in names}
+    meant = {name: names_meant(name, (body.name for body in bodies)) for name in names}
     missing = [name for name, found in meant.items() if not found]
     if missing or not bodies:
         listed = ", ".join(kernel.readable for kernel in bodies) or "none"
@@ -390,7 +390,7 @@ def select_kernels(kernels: Sequence[Kernel], names: Sequence[str], path: str) -
 
 
 def recent_module(request: Request) -> Module:
-    """The PTX of a request, parsed anew only if it changed or was not among the last ones.
+    """Returns the PTX of a request, parsed anew only if it changed or was not among the last ones.
 
     Raises PtxwcetError. Cost: the file is read.
     """
@@ -404,9 +404,9 @@ def recent_module(request: Request) -> Module:
 def _parsed(
     files: tuple[tuple[str, str], ...], folder: str, is_code: bool, is_made: bool, how: str
 ) -> Module:
-    # texts, not digests of them: a file may be another one when it is read again; names of files
-    # are shown as they are from the folder
-    sources = [SourceFile(*one) for one in files]
+    # Keyed by texts, not by digests: a file may have changed when it is read again; names of files
+    # are shown relative to the folder.
+    sources = [SourceFile(*file) for file in files]
     written = sources.pop(0) if is_made else None
     sources[0] = replace(sources[0], made_of=written, how=how)
     return read_program(*sources, is_code=is_code)
@@ -416,7 +416,7 @@ def _parsed(
 
 
 def files_of(request: Request, answer: Answer[Any]) -> tuple[ReadFile, ...]:
-    """The files that an answer rests on, each with its digest.
+    """Returns the files that an answer rests on, each with its digest.
 
     Files have been read before. Cost: linear in their sizes.
     """

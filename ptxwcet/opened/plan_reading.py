@@ -1,4 +1,4 @@
-"""What plans of several kinds have in common: plans of checks, plans of sweeps.
+"""Common parts of the plans of checks and of sweeps.
 
 A plan is TOML with an array of tables; paths in it are relative to it. Problems are collected, each
 with its place in the text, and raised together: PW570 (unreadable), PW571 (unknown key), PW572
@@ -38,7 +38,7 @@ MOST_TABLES = 10_000
 
 
 def open_plan(path: str) -> tuple[SourceFile, dict[str, Any]]:
-    """The text of a plan, and its tables. Raises PtxwcetError (PW570)."""
+    """Returns the text of a plan, and its tables. Raises PtxwcetError (PW570)."""
     try:
         file = SourceFile(path, read_text(path, MOST_TOML_BYTES))
     except (OSError, ValueError) as error:
@@ -52,16 +52,16 @@ def open_plan(path: str) -> tuple[SourceFile, dict[str, Any]]:
 
 
 def texts(value: Any) -> list[str]:
-    """The texts of a value that is one text, or a list of them."""
+    """Returns the texts of a value: a single text, or a list."""
     return [value] if isinstance(value, str) else list(value)
 
 
 class PlanProblems:
     """Collects the problems of one plan, and reads the values that all kinds of plans have.
 
-    ``table`` is what the tables of the plan are called: a table ``[[check]]`` is a check. Tables
-    are numbered from 0. ``example`` helps with whatever is malformed. ``kept`` is a folder of kept
-    answers, where what is compiled is found again.
+    ``table`` is the name of the tables of the plan: a table ``[[check]]`` is a check. Tables are
+    numbered from 0. ``example`` is the help for malformed values. ``kept`` is a cache folder, in
+    which compiled files are found again.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class PlanProblems:
 
     @property
     def is_full(self) -> bool:
-        """Whether no more problems are collected: there are enough for anyone to read."""
+        """True if no more problems are collected: there are enough for anyone to read."""
         return len(self._problems) >= MOST_PROBLEMS
 
     @property
@@ -97,7 +97,7 @@ class PlanProblems:
     ) -> None:
         """Adds a problem of a key of a table, or of the top if ``number`` is None.
 
-        ``span`` is its place, if that is known better than by the key.
+        ``span`` is its place, if it is more exact than the key's.
         """
         if self.is_full:
             return
@@ -126,7 +126,7 @@ class PlanProblems:
         known: Sequence[str],
         problem_of: Callable[[str, object], str | None],
     ) -> None:
-        """PW571 for keys that are not known, PW572 for values of which something is wrong."""
+        """Reports unknown keys (PW571) and invalid values (PW572)."""
         for key, value in row.items():
             if key not in known:
                 remedy = f"{nearest(key, known)}known: {', '.join(known)}"
@@ -137,7 +137,7 @@ class PlanProblems:
                 self.report("PW572", problem, key, number)
 
     def tables(self, data: Mapping[str, Any], what: str) -> list[dict[str, Any]]:
-        """The tables of the plan; PW572 if there are none: a plan has a table for each ``what``."""
+        """Returns the tables of the plan; reports PW572 without any: there is one per ``what``."""
         tables = data.get(self._table)
         if (
             not isinstance(tables, list)
@@ -153,7 +153,7 @@ class PlanProblems:
         return tables
 
     def files_of(self, pattern: str, number: int) -> list[str]:
-        """The files that a name or pattern means, by name; PW573 if there is none."""
+        """Returns the files of a name or pattern, by name; reports PW573 without any."""
         folder = self.folder
         named = os.path.join(folder, pattern)
         is_pattern = glob.has_magic(pattern) and not os.path.exists(named)
@@ -177,10 +177,10 @@ class PlanProblems:
         *,
         is_linked: bool = False,
     ) -> Request:
-        """A file as a request names it: with the PTX that a tool makes of it, if it is none.
+        """Returns a file as a request names it, compiled by a tool unless it is PTX.
 
-        ``making`` are the values of MAKING, and whether it is machine code that is made. What is
-        wrong is reported. Cost: a run of the tool, once for what is alike.
+        ``making`` are the values of MAKING, and whether machine code is made. Errors are reported.
+        Cost: a run of the tool, once for equal requests.
         """
         asked = (path, *making, is_linked, *kernels)
         if asked not in self._made:
@@ -195,14 +195,14 @@ class PlanProblems:
                 place = place or locate_table(self.file, self._table, number)
                 whose = f"{self._table} {number + 1}: "
                 self._problems += [
-                    replace(one, message=whose + one.message, span=place)
-                    for one in error.diagnostics
+                    replace(diagnostic, message=whose + diagnostic.message, span=place)
+                    for diagnostic in error.diagnostics
                 ]
         is_code = making[2] and not is_no_ptx(path)
         return Request(path, text=self._made[asked], is_code=is_code)
 
     def require_use_of_making(self, paths: Iterable[str], number: int, *, is_code: bool) -> None:
-        """PW572 for what a table says of making PTX, where all files are PTX."""
+        """Reports PW572 for options of compilation in a table whose files are all PTX."""
         files = list(paths)
         if not files or any(map(needs_tool, files)):
             return
@@ -213,12 +213,12 @@ class PlanProblems:
                 self.report("PW572", message, key, number, f"leave {key} out")
 
     def require_file(self, name: str, key: str, number: int) -> None:
-        """PW573 for the name of a file beside the plan that is not there."""
+        """Reports PW573 for a missing file of the plan's folder."""
         if not os.path.isfile(os.path.join(self.folder, name)):
             self.report("PW573", f"no file {name!r}", key, number)
 
     def report_kernel(self, name: str, known: Sequence[str], number: int) -> None:
-        """PW208 for a kernel that no file has; they have those that are ``known``."""
+        """Reports PW208 for a kernel that no file has; they have the ``known`` ones."""
         readable = list(readable_names(known).values())
         listed = ", ".join(readable[:20]) or "none"
         remedy = f"{nearest(name, (*readable, *known))}the kernels are: {listed}"
@@ -226,7 +226,7 @@ class PlanProblems:
         self.report("PW208", message, "kernels", number, remedy)
 
     def machine(self, name: str, number: int) -> str | None:
-        """The machine as a request names it; None for one that is no machine, which is reported.
+        """Returns the machine as a request names it; None for an invalid one, which is reported.
 
         Each is loaded once.
         """
@@ -250,7 +250,7 @@ class PlanProblems:
 
 
 def is_made(path: str, *, is_code: bool) -> bool:
-    """Whether a tool makes PTX, or machine code, of a file before anything is read."""
+    """Returns whether a tool makes PTX, or machine code, of a file before anything is read."""
     return needs_tool(path) or (is_code and not is_no_ptx(path))
 
 
@@ -262,12 +262,12 @@ def made_text(
     is_linked: bool,
     kept: Path | None = None,
 ) -> str:
-    """What a tool makes of a file, as a table says: see ``made``.
+    """Returns a tool's output for a file, as a table states: see ``made``.
 
     Raises PtxwcetError (PW120, PW121, PW123, PW124). Cost: a run of the tool, unless ``kept`` is a
     folder that has it.
     """
-    # here: plans of PTX need neither compiler nor opener
+    # imported here: plans of PTX need neither compiler nor cuobjdump
     from ptxwcet.opened.machine_code import machine_code
     from ptxwcet.opened.nvcc import Compilation, not_compiled, ptx_text
 
@@ -281,9 +281,9 @@ def made_text(
 
 
 def _normal(path: str) -> str:
-    """The path of a file without ``..`` and the like, if it still leads into the same folder.
+    """Returns the path of a file without ``..`` and the like, if it leads to the same folder.
 
-    ``link/..`` is the folder above what the link leads to.
+    ``link/..`` is the parent of the link's target.
     """
     short = os.path.normpath(path)
     folders = (os.path.dirname(one) or os.curdir for one in (path, short))

@@ -1,4 +1,4 @@
-"""What a user asks of a PTX file."""
+"""The request of a user for a PTX file, and its construction from options."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ _MARKS = (b"\x7fELF", b"\x50\xed\x55\xba", b"!<arch>")  # ELF, fat binary, stati
 KernelNames = tuple[tuple[str, tuple[str, ...]], ...]
 """Names of parameters, the first ones of a kernel, by the kernel's name in the PTX."""
 MOST_INSTRUCTIONS: int = OPTIONS["max_instructions"].default
-"""Warp-instructions after which an execution is given up unless told otherwise."""
+"""The default limit of executed warp-instructions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to bound, with the launch facts as the user writes them.
+    """A kernel to bound, with the launch facts as the user writes them.
 
     ``kernels`` empty: all of the file. ``block`` None: the kernel's ``.reqntid``. ``source`` is the
-    CUDA source that names the parameters; None: the ``.cu`` beside the ``.ptx``, if there is one.
+    CUDA source that names the parameters; None: the ``.cu`` next to the ``.ptx``, if there is one.
     ``policy`` names a known warp scheduler, for the method ``scheduled``; ``method`` is the one
     that is reported as the bound, ``safe`` or ``scheduled``. ``launch_file`` is a launch file that
-    says kernel, block, grid and parameters, constants, ``facts_file`` one of flow facts. ``text``
-    is the PTX itself, if ``path`` is only what it is called. ``gpu`` is what is said of SMs and
-    residency; ``ptxas_info`` is a file that ptxas wrote, which says the registers of kernels, and
-    with ``asks_ptxas`` ptxas is run for them. ``links`` are PTX files that the file's kernels are
-    linked with. ``parameter_names`` are known where no CUDA source is named. ``is_code``: what
-    ``text`` holds is the listing of machine code; ``how`` an object was compiled to it here.
+    states kernel, block, grid and parameters, constants, ``facts_file`` is one of flow facts.
+    ``text`` is the PTX itself, if ``path`` is only its name. ``gpu`` has the options on SMs and
+    residency; ``ptxas_info`` is a file of ptxas that has the registers of kernels, and with
+    ``asks_ptxas`` ptxas is run for them. ``links`` are PTX files that the file's kernels are linked
+    with. ``parameter_names`` are used where no CUDA source is named. ``is_code``: ``text`` is the
+    listing of machine code; ``how`` an object was compiled to it here.
     """
 
     path: str
@@ -62,7 +62,7 @@ class Request:
     how: str = ""
 
 
-_FIELDS, _OF_THE_GPU = ({one.name for one in fields(of)} for of in (Request, GridWishes))
+_FIELDS, _OF_THE_GPU = ({field.name for field in fields(of)} for of in (Request, GridWishes))
 _READ = {
     name: (option.field, option.field in _OF_THE_GPU, option.kind.read)
     for name, option in OPTIONS.items()
@@ -78,9 +78,9 @@ def request_of(
     registers_source: str = "--registers",
     **others: Any,
 ) -> Request:
-    """Returns the request of options by name; options without a field and None are passed over.
+    """Returns the request of options by name; ignores None, and options without a field.
 
-    Paths of files begin with ``folder``. ``others`` are fields of the request that are no options.
+    Paths of files begin with ``folder``. ``others`` are fields of the request that are not options.
     Raises PtxwcetError (PW213). Cost: linear in the options.
     """
     gpu: dict[str, Any] = {"registers_source": registers_source}
@@ -89,7 +89,7 @@ def request_of(
             continue
         field, is_of_gpu, read = _READ[name]
         if field == "registers" and isinstance(value, str) and not is_count(value):
-            # who knows them, in the place of their number
+            # the source of registers, in place of their number
             others |= {"asks_ptxas": True} if value == ASK_PTXAS else {"ptxas_info": value}
         else:
             (gpu if is_of_gpu else others)[field] = read(value, folder)
@@ -97,9 +97,9 @@ def request_of(
 
 
 def needs_tool(path: str) -> bool:
-    """Whether a file is CUDA source or a binary, by its name and first bytes. Cost: constant.
+    """Returns whether a file is CUDA source or a binary, by name and first bytes. Cost: constant.
 
-    A binary that a front end reads itself is none.
+    A binary that a front end reads itself does not count.
     """
     if is_no_ptx(path):
         return False
@@ -109,4 +109,4 @@ def needs_tool(path: str) -> bool:
         with open_input(path, MOST_DATA_BYTES) as file:
             return file.read(8).startswith(_MARKS)
     except OSError:
-        return False  # whoever reads it says why
+        return False  # the reader reports the reason

@@ -1,4 +1,4 @@
-"""How long the whole launch of a kernel takes, whose blocks are bounded one by one."""
+"""Bounds of the whole launch of a kernel, from the bounds of its blocks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Wishes:
-    """What a request says of the GPU, kernel by kernel; ptxas's word is read when it is needed."""
+    """The GPU options of a request, kernel by kernel; output of ptxas is read on demand."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
@@ -40,7 +40,7 @@ class Wishes:
         request = self._request
         if request.ptxas_info is None and not request.asks_ptxas:
             return None
-        # here: few launches ask ptxas
+        # imported here: few launches query ptxas
         from ptxwcet.bounds.register_use import ask_ptxas, read_register_use
 
         if request.ptxas_info is not None:
@@ -50,7 +50,7 @@ class Wishes:
         return ask_ptxas(sources_of(request)[0].text, own)
 
     def of(self, kernel: Kernel) -> GridWishes:
-        """What is said for a kernel. Raises PtxwcetError (PW317, PW318)."""
+        """Returns the GPU options of a kernel. Raises PtxwcetError (PW317, PW318)."""
         if self._use is None:
             return self._request.gpu
         registers, source = self._use.of(kernel.name)
@@ -62,24 +62,24 @@ class Wishes:
 def with_launch_bound(
     analysis: KernelAnalysis, module: Module, said_by_file: SaidByFile, wishes: Wishes
 ) -> KernelAnalysis:
-    """The analysis with the bound of its launch and the roofline beside it, if there is a grid.
+    """Returns the analysis with the bound of its launch and the roofline, if there is a grid.
 
-    The least of those under the choices of facts that were tried: the one that is best for a block
-    need not be best for a launch, as facts that are left out leave open how many blocks execute
-    what. Raises PtxwcetError: PW316 to PW319, PW323, PW326, PW426. Cost: a profile a class and
+    The bound is the least over the choices of facts that were tried: the best for a block need not
+    be the best for a launch, because without some facts the number of blocks on a path is unknown.
+    Raises PtxwcetError: PW316 to PW319, PW323, PW326, PW426. Cost: a profile for each class and
     section, for each choice.
     """
     grid = analysis.launch.grid
     require_grid(analysis.launch, analysis.kernel.span)
     if grid is None:
         return analysis
-    said = wishes.of(analysis.kernel)
-    block = launched_block(analysis.kernel, analysis.launch, module, said_by_file, said)
+    options = wishes.of(analysis.kernel)
+    block = launched_block(analysis.kernel, analysis.launch, module, said_by_file, options)
     best: LaunchBound | Refusal | None = None
     for pieces in (analysis.pieces, *analysis.others):
         counted = [(piece.analysis, piece.count) for piece in pieces]
         touched = partial(_footprints, analysis, pieces)
-        found = bound_launch(counted, grid, block, analysis.machine, said, touched)
+        found = bound_launch(counted, grid, block, analysis.machine, options, touched)
         if best is None or _is_less(found, best):
             best, analysis = found, replace(analysis, launch_bound=found, of_launch=pieces)
     if not isinstance(best, LaunchBound):
@@ -91,8 +91,8 @@ def with_launch_bound(
 
 
 def _footprints(analysis: KernelAnalysis, pieces: Sequence[AnalysedPiece]) -> Footprints:
-    """What the launch touches of memory."""
-    # here: few machine files claim anything of caches
+    """Returns the memory that the launch touches."""
+    # imported here: few machine files have claims on caches
     from ptxwcet.memory.footprint import Footprints
 
     kernel, launch = analysis.kernel, analysis.launch
@@ -109,7 +109,7 @@ def _is_less(one: LaunchBound | Refusal, other: LaunchBound | Refusal) -> bool:
 def launched_block(
     kernel: Kernel, launch: Launch, module: Module, said_by_file: SaidByFile, wishes: GridWishes
 ) -> LaunchedBlock:
-    """What a block of a kernel asks of an SM. Raises PtxwcetError (PW426)."""
+    """Returns the resources that a block of a kernel requires. Raises PtxwcetError (PW426)."""
     registers, source = stated_registers(
         kernel, wishes, said_by_file.registers, said_by_file.registers_place
     )
@@ -130,23 +130,23 @@ def launched_block(
 
 
 def local_memory(kernel: Kernel) -> Spills:
-    """What machine code stores and loads of a thread's own memory, where spills are.
+    """Returns what machine code stores and loads in local memory, which contains spills.
 
-    In the words of PTX; each instruction counts once. Cost: linear in the kernel.
+    The unit is bytes, and each instruction counts once. Cost: linear in the kernel.
     """
     own = [
-        one
+        access
         for instruction in kernel.instructions
-        for one in accesses_of(instruction)
-        if one.space is Space.LOCAL
+        for access in accesses_of(instruction)
+        if access.space is Space.LOCAL
     ]
-    stored = sum(one.access_bytes for one in own if one.changes)
-    return Spills(stored, sum(one.access_bytes for one in own) - stored)
+    stored = sum(access.access_bytes for access in own if access.changes)
+    return Spills(stored, sum(access.access_bytes for access in own) - stored)
 
 
 def _names_dynamic(kernel: Kernel, module: Module) -> bool:
-    """Whether the kernel names shared memory whose size the launch sets."""
-    named = {name for one in kernel.instructions for name in one.names}
+    """Returns whether the kernel names shared memory whose size the launch sets."""
+    named = {name for instruction in kernel.instructions for name in instruction.names}
     variables = (*module.variables, *kernel.variables)
     return any(
         one.space == "shared" and not one.size_bytes and one.name in named for one in variables

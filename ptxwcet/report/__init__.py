@@ -1,1 +1,1 @@
-"""Reports as plain data, and one file a format."""
+"""Reports as plain data, and one module per format."""

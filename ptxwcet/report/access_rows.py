@@ -1,4 +1,4 @@
-"""Accesses to memory as rows and as a table for people."""
+"""Memory accesses as rows and as a table for people."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def access_rows(
     paid: Mapping[int, int],
     bound_cycles: int | None,
 ) -> tuple[AccessRow, ...]:
-    """The accesses of a kernel but for those to its parameters, in program order.
+    """Returns the accesses of a kernel but for those to its parameters, in program order.
 
     ``paid``: cycles of a bound of ``bound_cycles`` that each instruction pays, by index.
     """
@@ -120,19 +120,19 @@ def access_rows(
 
 
 def grouped_accesses(accesses: Sequence[AccessRow]) -> list[list[AccessRow]]:
-    """Accesses that are alike together; those that pay most of the bound first."""
+    """Returns equal accesses in groups; first the groups that pay most of the bound."""
     groups: dict[tuple[object, ...], list[AccessRow]] = {}
-    for one in accesses:
-        what = (one.place, one.space, one.purpose, one.bytes)
-        key = (*what, one.most, one.least, one.exact, one.reason)
-        groups.setdefault(key, []).append(one)
+    for access in accesses:
+        what = (access.place, access.space, access.purpose, access.bytes)
+        key = (*what, access.most, access.least, access.exact, access.reason)
+        groups.setdefault(key, []).append(access)
     return sorted(groups.values(), key=_importance)
 
 
 def access_lines(accesses: Sequence[AccessRow], most_rows: int) -> Iterator[str]:
-    """A table of accesses, one row for all of a line that do the same, the costliest first.
+    """Yields a table of accesses, with one row for equal accesses of a line, the costliest first.
 
-    Under it what was left out, and what the numbers count.
+    The omitted rows and the units of the numbers follow.
     """
     yield from text_table(list(map(_together, grouped_accesses(accesses))), most=most_rows)
     kinds = {access.kind for access in accesses}
@@ -148,12 +148,12 @@ _KINDS = {
 
 
 def _importance(rows: Sequence[AccessRow]) -> tuple[float, float, int]:
-    share = sum(one.share_percent or 0 for one in rows)
+    share = sum(row.share_percent or 0 for row in rows)
     return -share, -rows[0].excess, rows[0].ptx_line
 
 
 def _together(accesses: Sequence[AccessRow]) -> AccessRow:
-    """Returns the row of accesses that are alike: how many they are, and what they pay in all."""
+    """Returns one row for equal accesses: their number, and their total share."""
     first = accesses[0]
     if len(accesses) == 1:
         return first

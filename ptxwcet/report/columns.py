@@ -1,7 +1,7 @@
-"""How the fields of a report's rows are shown: stated once, at the field.
+"""Columns of tables, each stated once: at the field of a report's row.
 
 JSON has every field under its name. A field that people see has a :class:`Column` in its metadata,
-``field(metadata=shown("cycles"))``: the tables of texts and of notebooks are made of these.
+``field(metadata=shown("cycles"))``: the tables of texts and of notebooks use these.
 """
 
 from __future__ import annotations
@@ -18,22 +18,20 @@ from ptxwcet.support.records import dataclass
 
 TEXT, NOTEBOOK = "text", "notebook"
 Titles = Mapping[str, str | Mapping[str, str]]
-"""Titles in the place of the columns' own, by field: of a field that is a mapping, for each key
-that is shown.
-"""
+"""Titles that replace the columns' own, by field: for a field that is a mapping, by shown key."""
 _NUMBERS = {f"{kind}{none}" for kind in ("int", "float") for none in ("", " | None")}
 _Arguments = ParamSpec("_Arguments")
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table: its ``title``, what it shows of a row, and how.
+    """A column of a table: its ``title``, its value in a row, and its format.
 
-    ``of`` reads the row; None: the field itself. Texts write numbers as ``form`` says, then
-    ``unit``, and ``none`` for None. ``is_right`` says where cells stand; None: numbers to the
-    right. Texts leave out an ``is_optional`` column that has nothing in any row, and notebooks
-    every such column. Columns stand in the order of ``at``, then of the fields. ``only`` is TEXT or
-    NOTEBOOK for a column that stands there alone, ``notebook`` the title there if it is another.
+    ``of`` reads the row; None: the field itself. Texts write numbers in ``form``, then ``unit``,
+    and ``none`` for None. ``is_right`` is the alignment of cells; None: numbers to the right. Texts
+    leave out an ``is_optional`` column that is empty in all rows, and notebooks every such column.
+    Columns are sorted by ``at``, then as the fields. ``only`` is TEXT or NOTEBOOK for a column that
+    only appears there; ``notebook`` is a different title there.
     """
 
     title: str
@@ -61,12 +59,12 @@ def _as_metadata(column: Callable[_Arguments, Column]) -> Callable[_Arguments, d
 
 
 shown = _as_metadata(Column)
-"""The metadata of a field with a Column of these arguments; ``|`` joins those of several."""
+"""The metadata of a field with a Column of these arguments; ``|`` combines several."""
 
 
 @cache
 def columns_of(row: Any, place: str) -> Sequence[tuple[str, Column]]:
-    """Returns the columns of rows of a class in a place, each behind the name of its field."""
+    """Returns the columns of rows of a class in a place, each with its field's name."""
     columns = [
         (
             field.name,
@@ -98,7 +96,7 @@ def filled(rows: Sequence[Any], place: str, titles: Titles) -> Iterator[tuple[Co
 
 
 def is_empty(values: Iterable[object]) -> bool:
-    """Whether a column has nothing in any row."""
+    """Returns whether a column has nothing in any row."""
     return all(value in (None, "") for value in values)
 
 
@@ -113,7 +111,7 @@ def text_table(
 ) -> list[str]:
     """Returns the lines of a table: titles, the first ``most`` rows, and the cells of ``more``.
 
-    Behind them stands how many rows are left out. Without rows there is no line.
+    The last line is the number of omitted rows. Without rows the table is empty.
     """
     columns = [
         (column, values)

@@ -1,4 +1,4 @@
-"""What every report begins with, as data and as text, and its rows kernel by kernel."""
+"""The common beginning of reports, as data and as text, and their rows kernel by kernel."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _Names = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class ReportHead:
-    """Number of the schema, and who made the report."""
+    """The number of the schema, and the tool and version that made the report."""
 
     schema: Literal[1]
     tool: str
@@ -60,7 +60,7 @@ class MachineHead(FileHead):
 
 @dataclass(frozen=True, slots=True)
 class KernelHead:
-    """What the row of a kernel begins with: its name and its launch.
+    """The beginning of a kernel's row: its name and its launch.
 
     ``kernel`` and ``parameters`` are of the PTX, ``readable`` and ``parameter_names`` (by PTX name)
     as people know them.
@@ -76,7 +76,7 @@ class KernelHead:
 
 @dataclass(frozen=True, slots=True)
 class BlockHead(KernelHead):
-    """What the row of a kernel begins with whose blocks are timed: they have so many warps."""
+    """The beginning of a kernel's row in studies that time blocks: also the number of warps."""
 
     warp_count: int
 
@@ -106,22 +106,22 @@ class Refused:
 
 
 Study = TypeVar("Study")
-"""What came of a study of a kernel."""
+"""The result of the study of a kernel."""
 Row = TypeVar("Row")
 """The row of a kernel in a report."""
 Report = TypeVar("Report", bound=MachineHead)
 """The report of an answer."""
 Headed = TypeVar("Headed", bound=KernelHead | Refused)
-"""A row that says the kernel's launch, or why there is none."""
+"""A row with the kernel's launch, or with the reason of its refusal."""
 
 
 def report_head() -> tuple[Literal[1], str, str]:
-    """The fields of a :class:`ReportHead`."""
+    """Returns the fields of a :class:`ReportHead`."""
     return SCHEMA, "ptxwcet", VERSION
 
 
 def machine_head(answer: Answer[Any]) -> tuple[Literal[1], str, str, str, str, MachineRow]:
-    """The fields of the :class:`MachineHead` of an answer."""
+    """Returns the fields of the :class:`MachineHead` of an answer."""
     machine = answer.machine
     kernels = [study.kernel for study in answer.answered]
     is_code = bool(kernels) and all(kernel.code is not None for kernel in kernels)
@@ -132,7 +132,7 @@ def machine_head(answer: Answer[Any]) -> tuple[Literal[1], str, str, str, str, M
 
 
 def head_text(head: MachineHead) -> str:
-    """The first lines of a text for people."""
+    """Returns the first lines of a text for people."""
     machine = head.machine
     return (
         f"{head.tool} {head.version}  {head.file}\n"
@@ -145,17 +145,17 @@ def head_text(head: MachineHead) -> str:
 def kernels_text(
     report: Any, lines_of: Callable[[Any], Iterable[str]], *, names_refused: bool = False
 ) -> str:
-    """Returns the text of a report: its head, then the lines of each kernel behind an empty one.
+    """Returns the text of a report: its head, then the lines of each kernel after an empty line.
 
-    Kernels that are refused, whose diagnostics are printed apart, are left out or named.
+    Refused kernels, whose diagnostics are printed elsewhere, are left out or named.
     """
     parts = [head_text(report)]
-    for row in report.kernels:
-        if not isinstance(row, Refused):
-            parts += ["", *lines_of(row)]
+    for kernel in report.kernels:
+        if not isinstance(kernel, Refused):
+            parts += ["", *lines_of(kernel)]
         elif names_refused:
-            reason = row.diagnostics[0].message
-            parts += ["", f"kernel     {row.readable}", f"REFUSED    {reason}"]
+            reason = kernel.diagnostics[0].message
+            parts += ["", f"kernel     {kernel.readable}", f"REFUSED    {reason}"]
     return "\n".join(parts) + "\n"
 
 
@@ -177,7 +177,7 @@ def kernel_report(
 
 
 def row_or_refusal(kernel: Kernel | str, make: Callable[[], Row]) -> Row | Refused:
-    """The row of a kernel (or of one so called); its refusal (PW901) for an internal error."""
+    """Returns the row of a kernel (or of its name); its refusal (PW901) after an internal error."""
     try:
         return make()
     except Exception as error:
@@ -192,7 +192,7 @@ def answered(rows: Iterable[Row | Refused]) -> list[Row]:
 
 
 def internal_errors(answer: Answer[Any], rows: Iterable[object]) -> list[Diagnostic]:
-    """The internal errors that cost kernels which an answer has, their rows."""
+    """Returns the internal errors that cost kernels which an answer has, their rows."""
     pairs = zip(answer.kernels, rows, strict=True)
     return [
         one
@@ -203,19 +203,19 @@ def internal_errors(answer: Answer[Any], rows: Iterable[object]) -> list[Diagnos
 
 
 def refusals(answer: Answer[Any], rows: Iterable[object]) -> list[Diagnostic]:
-    """Why kernels of an answer are refused, and then the internal errors of its report."""
-    said = [one for refused in answer.refused for one in refused.diagnostics]
+    """Returns why kernels of an answer are refused, and then the internal errors of its report."""
+    said = [diagnostic for refused in answer.refused for diagnostic in refused.diagnostics]
     return said + internal_errors(answer, rows)
 
 
 def said_in(row: Refused) -> list[Diagnostic]:
-    """The diagnostics of a refusal that has no place."""
+    """Returns the diagnostics of a refusal that has no place."""
     said = row.diagnostics
     return [Diagnostic(one.code, one.message, notes=one.notes, help=one.help) for one in said]
 
 
 def refused_row(row: RefusedKernel) -> Refused:
-    """The refusal of a kernel as plain data."""
+    """Returns the refusal of a kernel as plain data."""
     kernel = row.kernel
     return Refused(kernel.name, kernel.readable, tuple(map(diagnostic_row, row.diagnostics)))
 
@@ -223,33 +223,33 @@ def refused_row(row: RefusedKernel) -> Refused:
 def kernel_head(
     kernel: Kernel, launch: Launch
 ) -> tuple[str, str, Dim3, Dim3 | None, tuple[tuple[str, int | float], ...], _Names]:
-    """The fields of a :class:`KernelHead`; names are those that are not PTX's own."""
+    """Returns the fields of a :class:`KernelHead`; names are only those that differ from PTX's."""
     parameters = tuple(sorted(launch.parameters.items()))
     names = ((one, launch.name_of(one)) for one, _ in parameters)
     other = tuple((one, name) for one, name in names if name != one)
     return kernel.name, kernel.readable, launch.block, launch.grid, parameters, other
 
 
-def as_people_know(row: Headed) -> Headed:
-    """A row with the names that people know in the place of PTX's."""
-    if isinstance(row, Refused):
-        return replace(row, kernel=row.readable)
-    names = dict(row.parameter_names)
-    parameters = tuple((names.get(one, one), value) for one, value in row.parameters)
-    return replace(row, kernel=row.readable, parameters=parameters)
+def as_people_know(headed: Headed) -> Headed:
+    """Returns a row with readable names in place of PTX's."""
+    if isinstance(headed, Refused):
+        return replace(headed, kernel=headed.readable)
+    names = dict(headed.parameter_names)
+    parameters = tuple((names.get(one, one), value) for one, value in headed.parameters)
+    return replace(headed, kernel=headed.readable, parameters=parameters)
 
 
-def launch_text(row: BlockHead) -> str:
-    """A launch for people: block, grid, parameters."""
-    block = "x".join(map(str, row.block))
-    grid = "any grid" if row.grid is None else f"grid {'x'.join(map(str, row.grid))}"
-    values = ", ".join(f"{name}={value}" for name, value in row.parameters)
-    text = f"block {block} ({row.warp_count} warp{'' if row.warp_count == 1 else 's'}), {grid}"
+def launch_text(head: BlockHead) -> str:
+    """Returns a launch for people: block, grid, parameters."""
+    block = "x".join(map(str, head.block))
+    grid = "any grid" if head.grid is None else f"grid {'x'.join(map(str, head.grid))}"
+    values = ", ".join(f"{name}={value}" for name, value in head.parameters)
+    text = f"block {block} ({head.warp_count} warp{'' if head.warp_count == 1 else 's'}), {grid}"
     return f"{text}; {values}" if values else text
 
 
 def diagnostic_row(diagnostic: Diagnostic) -> DiagnosticRow:
-    """A diagnostic as plain data, where it is written."""
+    """Returns a diagnostic as plain data, where it is written."""
     diagnostic = diagnostic.as_written()
     span = diagnostic.span
     place = (None,) * 3 if span is None else (span.source.name, span.line, span.column)
@@ -258,13 +258,13 @@ def diagnostic_row(diagnostic: Diagnostic) -> DiagnosticRow:
 
 
 def row_like(row: type[Row], *sources: object, **others: Any) -> Row:
-    """A row: ``others``, and for its other fields what the first source has of the same name.
+    """Returns a row: ``others``, and its other fields from the first source with such an attribute.
 
     Members of enumerations become their values, numbers that are not finite None.
     """
     values = dict(others)
     for field in fields(row):  # type: ignore[arg-type]
-        source = next((one for one in sources if hasattr(one, field.name)), None)
+        source = next((source for source in sources if hasattr(source, field.name)), None)
         if field.name not in others and source is not None:
             values[field.name] = getattr(source, field.name)
     return row(**{name: _plain(value) for name, value in values.items()})

@@ -1,4 +1,4 @@
-"""The lines of code beside those that it was made of, with what each pays of the bound."""
+"""The lines of source, PTX and machine code of a kernel, with their shares in the bound."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import SourceFile
 
 _MOST_LINES = 20_000
-"""The most lines of a file: a page with more is slow to open, and nobody reads it."""
+"""The most lines of a file: a page with more is slow to open, and too long to read."""
 _CONTEXT = 3
-"""Lines shown before the first and behind the last one with instructions."""
+"""Lines shown before the first and after the last line with instructions."""
 _LARGEST_GAP = 30
 """Lines without instructions that are shown between others."""
 
 
 @dataclass(frozen=True, slots=True)
 class CodeLine:
-    """A line of code; or with ``left_out`` so many lines that are not shown.
+    """A line of code; or with ``left_out`` a number of lines that are not shown.
 
-    ``instructions`` are those of the kernel that are of it. ``cycles`` they pay of the bound, None
-    for a line without instructions and without a bound; ``heat`` is between 0 and 1.
+    ``instructions`` are the kernel's instructions on it. ``cycles`` is their share in the bound,
+    None for a line without instructions and without a bound; ``heat`` is between 0 and 1.
     """
 
     number: int
@@ -47,10 +47,10 @@ class CodeFile:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The code of a kernel in the forms that it had, each with the same instructions.
+    """The code of a kernel in all its forms, each with the same instructions.
 
-    ``sources``, then the PTX that machine code was made of, where that is what is bounded, then
-    what is bounded, ``code``: the file that was asked about, and those that are linked with it.
+    ``sources``, then the PTX from which bounded machine code was made, then the bounded ``code``:
+    the requested file, and the files linked with it.
     """
 
     sources: tuple[CodeFile, ...]
@@ -60,7 +60,7 @@ class Listing:
 
 @dataclass(slots=True)
 class _Line:
-    """What is known of a line with instructions."""
+    """The cycles and the instructions of a line."""
 
     cycles: int = 0
     instructions: list[int] = field(default_factory=list)
@@ -79,7 +79,7 @@ class _File(defaultdict[int, _Line]):
 
 
 def build_listing(kernel: Kernel, paid: Mapping[int, int], files: SourceLines) -> Listing:
-    """The listing of a kernel; ``paid`` are cycles of the bound by instruction, empty without one.
+    """Returns the listing of a kernel; ``paid`` are cycles of the bound by instruction, or empty.
 
     Cost: linear in the lines.
     """
@@ -114,7 +114,7 @@ def build_listing(kernel: Kernel, paid: Mapping[int, int], files: SourceLines) -
 
 
 def _texts(file: SourceFile, *, is_code: bool) -> dict[int, str]:
-    """The lines of a file by their numbers; of machine code those with addresses and labels."""
+    """Returns the lines of a file by number; of machine code those with addresses and labels."""
     lines = enumerate(file.text.split("\n"), file.first_line)
     if not is_code:
         return dict(lines)
@@ -128,7 +128,7 @@ def _texts(file: SourceFile, *, is_code: bool) -> dict[int, str]:
 def _shown(
     with_code: Mapping[int, _Line], texts: Mapping[int, str], *, is_bounded: bool
 ) -> tuple[CodeLine, ...]:
-    """The lines near those with instructions, of the ``texts`` of lines in their order.
+    """Returns the lines near those with instructions, of the ``texts`` of lines in their order.
 
     A line that there is no text of, since it is not at hand or another one, is not shown.
     """

@@ -1,9 +1,9 @@
-"""Reports read back from JSON into their data models; what is none of them is said with its place.
+"""Reads reports from JSON into their data models; reports the place of data that do not fit.
 
-The types of the models say what is expected, as for their schemas
-(:mod:`ptxwcet.commands.explain.schema`).
-A key that a model does not know is passed over, one with a default may be missing: a report of an
-older version is still read. A digest that a report carries is held against its content.
+The types of the models define the expected data, as for their schemas
+(:mod:`ptxwcet.commands.explain.schema`). A key that is not in a model is ignored, and a key with a
+default may be missing: a report of an older version can still be read. A digest in a report is
+compared with its content.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _MOST = 10**300  # larger than any bound, and still a floating-point number
 
 
 class NotAReport(ValueError):
-    """The data are none of the model; says where they differ: ``kernels[0].warps: no list``."""
+    """The data do not fit the model; the text has the place: ``kernels[0].warps: no list``."""
 
 
 def read_as(model: type[_Model], data: object, place: str = "") -> _Model:
-    """The data as an instance of a dataclass. Raises NotAReport, Changed. Cost: linear."""
+    """Returns the data as an instance of a dataclass. Raises NotAReport, Changed. Cost: linear."""
     if not isinstance(data, dict):
         raise NotAReport(f"{place or 'the top'}: no object")
     if not place:
@@ -75,7 +75,7 @@ def _value(kind: Any, data: Any, place: str) -> Any:
 
 
 def _words(names: Any) -> list[str]:
-    """The values that a text may have: of a Literal's arguments, or of an enumeration."""
+    """Returns the values of a text: a Literal's arguments, or an enumeration's members."""
     if not isinstance(names, EnumMeta):
         return list(names)
     members: Mapping[str, Enum] = names.__members__
@@ -94,9 +94,9 @@ def _tuple(arguments: tuple[Any, ...], data: Any, place: str) -> tuple[Any, ...]
 
 
 def _alternative(kinds: tuple[Any, ...], data: Any) -> Any:
-    """The type that the data are meant to have: objects name theirs by their ``status``."""
+    """Returns the type that the data are meant to have: objects name theirs by their ``status``."""
     if isinstance(data, dict):
-        models = [one for one in kinds if dataclasses.is_dataclass(one)]
-        meant = (one for one in models if data.get("status") in get_args(_hints(one).get("status")))  # type: ignore[arg-type]
+        models = [kind for kind in kinds if dataclasses.is_dataclass(kind)]
+        meant = (m for m in models if data.get("status") in get_args(_hints(m).get("status")))  # type: ignore[arg-type]
         return next(meant, models[0] if models else kinds[0])
-    return next((one for one in kinds if type(data) is one), kinds[0])
+    return next((kind for kind in kinds if type(data) is kind), kinds[0])

@@ -1,9 +1,9 @@
 """Places of instructions, and the texts of source lines.
 
-Which files a PTX names is said by whoever made the PTX. A report may be given away, so it shows
-lines of what is source by its name, of nothing else that lies beside the PTX: no hidden file, none
-that a link takes from another folder, none that is binary. PTX from standard input or from a text
-lies beside nothing.
+The PTX, and so its producer, names the source files. A report may be given to others, so it shows
+only files with a source suffix, and no other files in the folder of the PTX: no hidden file, none
+that a link takes from another folder, no binary file. PTX from standard input or from a text has no
+folder.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ptxwcet.ir.kernel import place as place
 
 
 def number_ranges(numbers: tuple[int, ...]) -> str:
-    """``(0, 1, 2, 5)`` as ``0-2, 5``."""
+    """Returns ranges of numbers as text: ``0-2, 5`` for ``(0, 1, 2, 5)``."""
     parts: list[list[int]] = []
     for number in numbers:
         if parts and parts[-1][1] == number - 1:
@@ -46,11 +46,10 @@ SOURCES = {
 
 
 class SourceLines:
-    """The texts of source lines: of ``source``, and of files beside the PTX file ``ptx_path``.
+    """The texts of source lines: of ``source``, and of files in the folder of ``ptx_path``.
 
-    A file is found by its name alone; one that is no source, or cannot be read, has no lines, nor
-    has another one of that name.
-    ``source`` is what the user named, whatever it is called.
+    A file is found by its name only; a file that is not a source, or cannot be read, has no lines,
+    nor has another file of its name. ``source`` is the file that the user named, with any suffix.
     """
 
     def __init__(self, ptx_path: str, source: str | None) -> None:
@@ -60,7 +59,7 @@ class SourceLines:
         self._paths: dict[str, str] = {}
 
     def text(self, kernel: Kernel, index: int) -> str | None:
-        """The source line of an instruction, without indentation; None if it is not at hand."""
+        """Returns the stripped source line of an instruction; None if it is not available."""
         location = kernel.instructions[index].location
         if location is None:
             return ptx_text(kernel, index)
@@ -68,7 +67,7 @@ class SourceLines:
         return lines[location.line - 1].strip() if 0 < location.line <= len(lines) else None
 
     def lines(self, file: str) -> list[str]:
-        """All lines of a source file, as ``.file`` names it; none if it is not at hand."""
+        """Returns all lines of a source file, as ``.file`` names it; none if it is not at hand."""
         name = Path(file).name
         if self._paths.setdefault(name, file) != file:
             return []
@@ -82,12 +81,12 @@ class SourceLines:
             if path is None or not path.is_file() or path.stat().st_size > _LARGEST_SOURCE_BYTES:
                 return []
             text = path.read_text(encoding="utf-8", errors="replace")
-        except (OSError, ValueError, RuntimeError):  # the last: links that go round
+        except (OSError, ValueError, RuntimeError):  # RuntimeError: cyclic links
             return []
         return [] if "\0" in text else text.splitlines()
 
     def _path(self, name: str) -> Path | None:
-        """Where the file lies, links followed; None if its lines are not to be shown."""
+        """Returns the resolved path of a file; None if its lines are not to be shown."""
         if self._source is not None and self._source.name == name:
             return self._source
         if self._folder is None:
@@ -101,5 +100,5 @@ class SourceLines:
 
 
 def ptx_text(kernel: Kernel, index: int) -> str:
-    """The PTX of an instruction on one line."""
+    """Returns the PTX of an instruction on one line."""
     return " ".join(kernel.instructions[index].span.text.split())

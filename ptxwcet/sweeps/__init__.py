@@ -1,1 +1,1 @@
-"""Campaigns: many independent units of work on all cores of a computer, or of many (Dask)."""
+"""Campaigns: many independent units of work on all cores of a computer, or of a cluster (Dask)."""

@@ -1,4 +1,4 @@
-"""``ptxwcet validate attack NAME ...``: attacks on the tool's own answers, on all cores."""
+"""``ptxwcet validate attack NAME ...``: attacks the tool's own answers, on all cores."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_SHOWN = 10
 
 
 def _is_name(word: str) -> bool:
-    """Whether a word is the name of an attack, and not that of a file."""
+    """Returns whether a word is the name of an attack, and not of a file."""
     return "." not in word and os.sep not in word
 
 
@@ -79,7 +79,7 @@ def validate_attack(
     Exit code: 0 nothing was contradicted; 1 something was, or a unit was not finished, or the
     cluster was lost; 2 usage, a file of attacks or a folder that cannot be used, or no scheduler.
     """
-    # here: without the extra there is a message, and no traceback
+    # imported here: without the extra there is a message, not a traceback
     from ptxwcet.sweeps.attack_report import attack_lines
     from ptxwcet.sweeps.attack_run import AttackPlan, run_attacks
     from ptxwcet.sweeps.attacks import read_attack_file
@@ -113,26 +113,26 @@ def validate_attack(
 
 
 def _chosen(names: tuple[str, ...], file: AttackFile | None) -> tuple[Attack, ...]:
-    """The attacks of these names, all without one. Raises PtxwcetError (PW831)."""
+    """Returns the attacks of these names, all without one. Raises PtxwcetError (PW831)."""
     from ptxwcet.sweeps.attacks import ATTACKS
 
-    known = {one.name: one for one in (*ATTACKS, *(file.attacks if file is not None else ()))}
+    by_name = {one.name: one for one in (*ATTACKS, *(file.attacks if file is not None else ()))}
     for name in names:
-        if name not in known:
+        if name not in by_name:
             raise PtxwcetError(
                 Diagnostic(
                     "PW831",
-                    f"no attack is called '{name}': there are {', '.join(known)}",
+                    f"no attack is called '{name}': there are {', '.join(by_name)}",
                     help="a FILE.py adds those of a file"
                     if file is None
                     else f"'{file.path.name}' has {', '.join(one.name for one in file.attacks)}",
                 )
             )
-    return tuple(known[name] for name in dict.fromkeys(names or known))
+    return tuple(by_name[name] for name in dict.fromkeys(names or by_name))
 
 
 def _tell(report: AttackReport, folder: Path) -> None:
-    """PW830 for the first witnesses."""
+    """Prints PW830 for the first witnesses."""
     told = [
         Diagnostic(
             "PW830",

@@ -68,19 +68,19 @@ class AttackReport(ReportHead):
 
     @property
     def passed(self) -> bool:
-        """Whether every unit was finished, and none contradicts the tool."""
+        """True if every unit was finished, and none contradicts the tool."""
         return not self.violations and not self.unfinished
 
 
 def attack_lines(report: AttackReport) -> Iterator[str]:
-    """The report as text, a paragraph an attack."""
-    for row in report.attacks:
-        seeds = f"seeds {row.first_seed} to {row.first_seed + row.units - 1}"
+    """Yields the report as text, a paragraph an attack."""
+    for attack in report.attacks:
+        seeds = f"seeds {attack.first_seed} to {attack.first_seed + attack.units - 1}"
         yield (
-            f"{row.name:<12}  {seeds if row.units else 'no unit'}: {row.cases:,} cases, "
-            f"{row.runs:,} runs, {row.violations:,} violations"
+            f"{attack.name:<12}  {seeds if attack.units else 'no unit'}: {attack.cases:,} cases, "
+            f"{attack.runs:,} runs, {attack.violations:,} violations"
         )
-        for control in row.controls:
+        for control in attack.controls:
             times = f"{control.exceeded:,} of {control.checked:,} times"
             yield f"{'':<12}  seen to be false, {times}: {control.what}"
     cases, runs = sum(row.cases for row in report.attacks), sum(row.runs for row in report.attacks)

@@ -1,7 +1,7 @@
-"""Running attacks: units on the engine, what they see kept as it comes, witnesses saved.
+"""Runs attacks: units on the engine, with results stored at once, and witnesses saved.
 
-Units are the seeds from the first one on, the attacks in turn. A summary speaks of seeds without a
-gap, so that it is made again by their number, whatever did the work.
+Units are the seeds from the first one on, the attacks in turn. A summary covers seeds without a
+gap, so their number reproduces it, on any workers.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from ptxwcet.sweeps.sweep_run import Claim
 from ptxwcet.validate.attack_rows import ControlRow
 
 LIMITS = Limits(memory_mib=4096, seconds=1800)
-"""Of a unit. Effort is bounded in steps: what takes more is a finding. Shrinking takes minutes."""
+"""The limits of a unit: a unit above these is a finding. Shrinking takes minutes."""
 MOST_WITNESSES = 100
 """Witnesses that a report names; all are counted, and all are saved."""
 _MOST_GAP = 5_000
-"""Units in turn that may be under way at once, so that a run that is stopped has none of them."""
+"""The most units in progress, in turn, so that a stopped run has left fewer gaps than this."""
 _WITNESSES = "witnesses"
 _FINDINGS = {
     Ending.DIED: ("died", "the process of the unit died: "),
@@ -47,7 +47,7 @@ _FINDINGS = {
     Ending.RAISED: ("internal error", ""),
 }
 _STOPPED = ("SIGKILL", "SIGTERM", "SIGHUP", "SIGINT")
-"""Signals that come from outside: of a system without memory, or of a person."""
+"""Signals from outside: of a system without memory, or of a user."""
 
 Progress = Callable[[int, int, float], None]
 """Called with the units done, the violations, and the part (0 to 1) of the run that is over."""
@@ -64,11 +64,11 @@ class AttackPlan:
     seconds: float = 60.0
 
     def file_of(self, attack: Attack) -> AttackFile | None:
-        """The file that an attack is of; None for those of the package."""
+        """Returns the file of an attack; None for the package's attacks."""
         return self.file if self.file is not None and attack in self.file.attacks else None
 
     def key(self, attack: Attack, seed: int) -> str:
-        """The key that a unit is kept under."""
+        """Returns the key that a unit is kept under."""
         file = self.file_of(attack)
         whole = {
             "attack": attack.name,
@@ -79,7 +79,7 @@ class AttackPlan:
         return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
 
     def unit(self, number: int, attack: Attack, seed: int) -> Unit:
-        """The unit of a seed."""
+        """Returns the unit of a seed."""
         file = self.file_of(attack)
         payload = {
             "attack": attack.name,
@@ -98,11 +98,11 @@ def run_attacks(
     resume: bool = False,
     progress: Progress = lambda _done, _violations, _part: None,
 ) -> AttackReport:
-    """Runs what is missing of a plan; witnesses are in ``folder`` as soon as they are found.
+    """Runs the missing units of a plan; witnesses are in ``folder`` as soon as they are found.
 
-    Raises PtxwcetError: PW832 (a folder of other attacks, or one that holds results though nobody
-    said ``resume``), PW831 (a worker has another file of attacks), PW820 to PW822, PW825. Cost:
-    that of the units, and less than 1 ms for each. Memory does not grow with their number.
+    Raises PtxwcetError: PW832 (a folder of other attacks, or with results but without ``resume``),
+    PW831 (a worker has another file of attacks), PW820 to PW822, PW825. Cost: the units, and less
+    than 1 ms for each. Memory does not grow with their number.
     """
     ours = {
         "attacks": [attack.name for attack in plan.attacks],
@@ -122,7 +122,7 @@ def run_attacks(
     claim.take(folder, resume=resume, is_used=lambda _: True)
     with AnswerStore(folder) as store:
         run = _Run(plan, folder, store, progress)
-        # a process that has imported what the file was before is none for what it is now
+        # a process that has imported an older version of the file must not run the present one
         work = WORK if plan.file is None else f"{WORK}#{plan.file.sha256}"
         with closing(results_of(work, run.missing(), cluster, LIMITS)) as results:
             run.keep(results)
@@ -130,7 +130,7 @@ def run_attacks(
 
 
 class _Run:
-    """One run: the units under way, by number, and how far each attack has come."""
+    """One run: the units in progress, by number, and the seeds that each attack has reached."""
 
     def __init__(
         self, plan: AttackPlan, folder: Path, store: AnswerStore, progress: Progress
@@ -142,7 +142,7 @@ class _Run:
         self._done = self._violations = 0
 
     def missing(self) -> Iterator[Unit]:
-        """The units that are not kept, in the order of seeds; they are under way then."""
+        """Yields the units without a stored result, in the order of seeds; then in progress."""
         turns = itertools.count() if self._plan.units is None else range(self._plan.units)
         numbers = itertools.count()
         kept = self._kept_turns() if self._plan.units is None else 0
@@ -157,14 +157,14 @@ class _Run:
                     continue
                 self._under_way[number] = (attack, seed)
                 yield self._plan.unit(number, attack, seed)
-                # asked for another one: the first has brought up what does the work
+                # another unit is requested: the first one has started the workers
                 self._begin = self._begin or time.monotonic()
 
     def _kept_turns(self) -> int:
-        """The turns up to the last of which anything is kept: none is left out of a summary.
+        """Returns the number of turns up to the last stored one: a summary omits none.
 
-        A run that was stopped has left gaps among its last units, and may have found something
-        beyond them. Cost: about 0.1 ms for each attack and turn.
+        A stopped run leaves gaps among its last units, and may have results after them. Cost: about
+        0.1 ms for each attack and turn.
         """
         turns = turn = 0
         while turn < turns + _MOST_GAP and not self._store.is_empty():
@@ -176,7 +176,7 @@ class _Run:
         return turns
 
     def keep(self, results: Iterator[Result | None]) -> None:
-        """Keeps what comes of the units."""
+        """Stores the results of the units."""
         for result in results:
             if result is not None:
                 self._keep(*self._under_way.pop(result.number), result)
@@ -184,7 +184,7 @@ class _Run:
             self._progress(self._done, self._violations, min(self._part(), 1.0))
 
     def _part(self) -> float:
-        """Which part of the run is over."""
+        """Returns which part of the run is over."""
         if self._plan.units is not None:
             return self._done / (self._plan.units * len(self._plan.attacks))
         if self._begin is None:
@@ -192,7 +192,7 @@ class _Run:
         return (time.monotonic() - self._begin) / max(self._plan.seconds, 1e-9)
 
     def _keep(self, attack: Attack, seed: int, result: Result) -> None:
-        """Keeps what came of a unit, and saves its witnesses."""
+        """Stores the result of a unit, and saves its witnesses."""
         key = self._plan.key(attack, seed)
         if result.ending is not Ending.DONE:
             kind, what = _FINDINGS[result.ending]
@@ -211,7 +211,7 @@ class _Run:
         self._save(attack, seed, [_witness(one) for one in value["witnesses"]])
 
     def report(self) -> AttackReport:
-        """The report of all units, from what is kept, in the order of seeds."""
+        """Returns the report of all units, from the stored results, in the order of seeds."""
         rows: list[RunAttackRow] = []
         witnesses: list[WitnessRow] = []
         unfinished: list[UnfinishedRow] = []
@@ -222,21 +222,21 @@ class _Run:
                 key = self._plan.key(attack, seed)
                 kept = self._store.summary(key)
                 assert kept is not None, "each unit that was started has ended"
-                row = kept[0]
-                if row.get("is_stopped"):
-                    unfinished.append(UnfinishedRow(attack.name, seed, row["why"]))
+                kept_row = kept[0]
+                if kept_row.get("is_stopped"):
+                    unfinished.append(UnfinishedRow(attack.name, seed, kept_row["why"]))
                     continue
-                is_failed = "is_stopped" in row
-                seen = Seen(violations=1) if is_failed else seen_from_json(row)
+                is_failed = "is_stopped" in kept_row
+                seen = Seen(violations=1) if is_failed else seen_from_json(kept_row)
                 total.add(seen)
                 if seen.violations:
                     whole = self._store.answer(key) or {"witnesses": ()}
-                    found = list(map(_witness, whole["witnesses"]))
-                    found = [_failed(row)] if is_failed else found
-                    saved = self._save(attack, seed, found)
+                    shown = list(map(_witness, whole["witnesses"]))
+                    shown = [_failed(kept_row)] if is_failed else shown
+                    saved = self._save(attack, seed, shown)
                     witnesses += [
                         WitnessRow(attack.name, seed, one.kind, one.title, names)
-                        for one, names in zip(found, saved, strict=True)
+                        for one, names in zip(shown, saved, strict=True)
                     ][: MOST_WITNESSES - len(witnesses)]
             controls = (ControlRow(name, *told) for name, told in sorted(total.controls.items()))
             rows.append(
@@ -254,7 +254,7 @@ class _Run:
             None if file is None else file.path.name,
             None if file is None else file.sha256,
             tuple(rows),
-            sum(row.violations for row in rows),
+            sum(kept_row.violations for kept_row in rows),
             tuple(witnesses),
             tuple(unfinished),
         )

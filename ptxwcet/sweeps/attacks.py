@@ -1,10 +1,9 @@
-"""Attacks: what tries to contradict the tool, unit by unit, each a function of its seed alone.
+"""Attacks: searches for contradictions of the tool, each unit a function of its seed only.
 
-An attack makes random cases, and holds what the tool says of them against runs, searches and
-executions. Those of the package are :data:`ATTACKS`; a file may have more, whose oracles share
-nothing with the tool: Python that defines ``ATTACKS``, loaded by who asks and by who attacks.
-``SOURCES`` in it names files and folders beside it that it rests on: when one changes, units are
-attacked again.
+An attack makes random cases, and compares the tool's answers with runs, searches and executions.
+The package's attacks are :data:`ATTACKS`; a file may have more, whose oracles share nothing with
+the tool: Python that defines ``ATTACKS``, imported by the caller and by the workers. ``SOURCES`` in
+it names files and folders next to it that it depends on: if one changes, units are attacked again.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from ptxwcet.validate.attack import attack as check_blocks
 from ptxwcet.validate.checks import Bounds
 
 _NAMES = frozenset(("ATTACKS", "SOURCES"))
-"""What is read of a file; its other names are its own, unless they are these misspelt."""
+"""The names that are read from a file; other names are its own, unless misspelt."""
 WORK = "ptxwcet.sweeps.attacks:attack_unit"
 BLOCKS, GRIDS, KERNELS = 100, 100, 4
 """Cases of a unit: about half a second on one core, of kernels a second."""
@@ -36,9 +35,9 @@ _SHRINKING_SECONDS = 60.0  # never reached: cases are small
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """What contradicts the tool: ``kind`` in a word or two, ``title`` in a sentence.
+    """A contradiction of the tool: ``kind`` in a word or two, ``title`` in a sentence.
 
-    ``lines`` say what a person needs to see it again; ``ptx`` is the shrunk kernel, if it is one.
+    ``lines`` are sufficient to reproduce it; ``ptx`` is the shrunk kernel, if it is one.
     """
 
     kind: str
@@ -49,11 +48,11 @@ class Witness:
 
 @dataclass(slots=True)
 class Seen:
-    """What a unit has seen, in numbers that add up over units.
+    """The counts of a unit, which add up over units.
 
-    ``violations`` are the cases that contradict the tool, of which ``witnesses`` show one or a few.
-    ``controls`` are statements that are false, by name, with how often each was checked and was
-    contradicted: an attack that contradicts none of them sees nothing.
+    ``violations`` are the cases that contradict the tool; ``witnesses`` show one or a few of them.
+    ``controls`` are false statements, by name, with the numbers of their checks and contradictions:
+    an attack that contradicts none of them detects nothing.
     """
 
     cases: int = 0
@@ -80,9 +79,9 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """An attack: its name, what it attacks in a sentence, and what a unit of a seed sees.
+    """An attack: its name, its subject in a sentence, and the function of its units.
 
-    What ``unit`` returns may depend on the seed alone, not on what ran before in its process.
+    The result of ``unit`` may depend on the seed only, not on earlier work in its process.
     """
 
     name: str
@@ -91,8 +90,8 @@ class Attack:
 
 
 def attack_blocks(seed: int, bounds: Bounds | None = None) -> Seen:
-    """Random blocks of all families: bounds against all schedules, policies and an adversary."""
-    # here: its compiled code is loaded only when something is simulated
+    """Checks random blocks of all families against all schedules, policies and an adversary."""
+    # imported here: the compiled code is loaded only for simulations
     from ptxwcet.validate.witness import find_witness
 
     tallies, violating = check_blocks(1, range(seed * BLOCKS, (seed + 1) * BLOCKS), bounds)
@@ -102,7 +101,7 @@ def attack_blocks(seed: int, bounds: Bounds | None = None) -> Seen:
         seen.runs += tally.runs
         seen.counts.update(tally.checks)
         seen.counts["searched exhaustively"] += tally.searched
-        # blocks that one kind of run shows: others show some of the same
+        # blocks of one kind of run: other kinds show some of the same blocks
         exceeded = max(tally.gub_exceeded.values(), default=0)
         seen.control("GUB, as published", tally.gub_known, exceeded)
     seen.violations = len(violating)
@@ -114,7 +113,7 @@ def attack_blocks(seed: int, bounds: Bounds | None = None) -> Seen:
 
 
 def attack_grids(seed: int, bounds: Bounds | None = None) -> Seen:
-    """Random grids of blocks, run whole on several SMs, against the bound of a launch."""
+    """Checks random grids of blocks, run whole on several SMs, against the bound of a launch."""
     from ptxwcet.validate.grids import attack_grids as check_grids
     from ptxwcet.validate.grids import shrunk
 
@@ -129,7 +128,7 @@ def attack_grids(seed: int, bounds: Bounds | None = None) -> Seen:
 
 
 def attack_paths(seed: int) -> Seen:
-    """Random kernels that branch on data, executed on adversarial data."""
+    """Checks random kernels that branch on data, executed on adversarial data."""
     from ptxwcet.validate.path_selftest import attack_random_kernels
 
     seen = Seen()
@@ -142,7 +141,7 @@ def attack_paths(seed: int) -> Seen:
             seen.violations += 1
             first = attacked.diagnostics[0]
             title = f"kernel {number}: {first.message}"
-            lines = tuple(str(one.message) for one in attacked.diagnostics)
+            lines = tuple(str(diagnostic.message) for diagnostic in attacked.diagnostics)
             seen.witnesses.append(Witness(first.code, title, lines, attacked.shrunk()))
     return seen
 
@@ -165,11 +164,11 @@ ATTACKS = (
         attack_paths,
     ),
 )
-"""The attacks that come with the tool."""
+"""The attacks of the tool."""
 
 
 def seen_to_json(seen: Seen) -> dict[str, Any]:
-    """What was seen as plain data, without the witnesses."""
+    """Returns the counts as plain data, without the witnesses."""
     return {
         "cases": seen.cases,
         "runs": seen.runs,
@@ -180,7 +179,7 @@ def seen_to_json(seen: Seen) -> dict[str, Any]:
 
 
 def seen_from_json(data: Mapping[str, Any]) -> Seen:
-    """What :func:`seen_to_json` wrote."""
+    """Returns the counts that :func:`seen_to_json` wrote."""
     controls = {name: (checked, broken) for name, (checked, broken) in data["controls"].items()}
     counts = Counter(data["counts"])
     return Seen(data["cases"], data["runs"], data["violations"], counts, controls)
@@ -191,7 +190,7 @@ def seen_from_json(data: Mapping[str, Any]) -> Seen:
 
 @dataclass(frozen=True, slots=True)
 class AttackFile:
-    """A file of attacks: where it is, the digest of it and its sources, what it has."""
+    """A file of attacks: its path, the digest of it and its sources, its attacks."""
 
     path: Path
     sha256: str
@@ -199,7 +198,7 @@ class AttackFile:
 
 
 def read_attack_file(path: Path) -> AttackFile:
-    """The attacks of a file. Raises PtxwcetError (PW831). Cost: its code is run, sources hashed."""
+    """Reads the attacks of a file. Raises PtxwcetError (PW831). Cost: runs it, hashes sources."""
     path = path.absolute()
     module = _module(path)
     for name in vars(module).keys() - _NAMES:
@@ -208,7 +207,7 @@ def read_attack_file(path: Path) -> AttackFile:
     attacks = getattr(module, "ATTACKS", None)
     if not isinstance(attacks, tuple | list) or not attacks:
         raise _unusable(path, "it defines no ATTACKS")
-    strange = [one for one in attacks if not isinstance(one, Attack)]
+    strange = [attack for attack in attacks if not isinstance(attack, Attack)]
     if strange:
         what = type(strange[0]).__name__
         raise _unusable(path, f"ATTACKS holds a {what}: it is a tuple of Attack")
@@ -220,13 +219,13 @@ def read_attack_file(path: Path) -> AttackFile:
 
 
 def attack_unit(payload: Mapping[str, Any], _: Mapping[str, bytes]) -> dict[str, Any]:
-    """What the unit of a seed sees, as plain data; ``other``: what is wrong with the file here."""
+    """Returns the results of a seed's unit as plain data; ``other``: the problem of the file."""
     file = payload["file"]
     try:
         attacks = ATTACKS if file is None else _attacks_of(Path(file), payload["file_sha256"])
     except PtxwcetError as error:
         return {"other": str(error.diagnostics[0].message)}
-    (attack,) = (one for one in attacks if one.name == payload["attack"])
+    (attack,) = (attack for attack in attacks if attack.name == payload["attack"])
     seen: Seen = attack.unit(payload["seed"])
     return {
         "seen": seen_to_json(seen),
@@ -252,17 +251,17 @@ def _module(path: Path) -> ModuleType:
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
     module.__file__ = str(path)
-    sys.modules[name] = module  # its dataclasses look for it
+    sys.modules[name] = module  # its dataclasses look it up
     try:
         exec(compile(text, str(path), "exec"), module.__dict__)
-    except (Exception, SystemExit) as error:  # whatever the file does
+    except (Exception, SystemExit) as error:  # the file may raise anything
         del sys.modules[name]
         raise _unusable(path, f"{type(error).__name__}: {error}") from None
     return module
 
 
 def _digest(path: Path, sources: object) -> str:
-    """The SHA-256 of a file and of what it says it rests on, names and contents."""
+    """Returns the SHA-256 of a file and of its sources, names and contents."""
     whole = hashlib.sha256(path.read_bytes())
     if not isinstance(sources, tuple | list) or not all(isinstance(one, str) for one in sources):
         raise _unusable(path, "SOURCES is a tuple of names of files and folders")
@@ -270,14 +269,14 @@ def _digest(path: Path, sources: object) -> str:
         place = path.parent / source
         if not place.exists():
             raise _unusable(path, f"its source '{source}' is not there")
-        for one in _files(place):
-            name = f"{source}/{one.relative_to(place).as_posix()}"
-            whole.update(f"\n{name} {hashlib.sha256(one.read_bytes()).hexdigest()}".encode())
+        for file in _files(place):
+            name = f"{source}/{file.relative_to(place).as_posix()}"
+            whole.update(f"\n{name} {hashlib.sha256(file.read_bytes()).hexdigest()}".encode())
     return whole.hexdigest()
 
 
 def _files(place: Path) -> Iterator[Path]:
-    """A file, or all of a folder but hidden and compiled ones, in order."""
+    """Yields a file, or all of a folder but hidden and compiled ones, in order."""
     if place.is_file():
         yield place
         return

@@ -1,8 +1,8 @@
-"""A process of its own for units of work, so that what happens to one costs that one alone.
+"""A child process for units of work, so that the failure of a unit costs only that unit.
 
 A unit may crash the interpreter, take too much memory or not end. It is run in a child process (a
-cell), whose parent sees that it died and starts another. Cells are kept for further units; one in
-which nothing happens, or whose parent is gone, ends by itself.
+cell), whose parent detects its death and starts another. Cells are kept for further units; a cell
+that is idle for long, or whose parent has ended, ends by itself.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ptxwcet.support.records import dataclass
 IDLE_SECONDS = 120.0
 """After so long without a unit a cell ends."""
 MOST_UNITS = 2_000
-"""Units after which a cell is replaced: what libraries never give back is given back."""
+"""Units after which a cell is replaced, so that leaks of libraries are freed."""
 
 _START = """\
 import json, sys
@@ -43,9 +43,9 @@ _END_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one unit may take, MiB of memory and seconds, before it is given up; None: any amount.
+    """The limits of a unit, MiB of memory and seconds; None: no limit.
 
-    Memory is that of the process's data (RLIMIT_DATA), which Linux enforces and other systems may
+    Memory is the process's data (RLIMIT_DATA), which Linux enforces and other systems may
     not.
     """
 
@@ -55,7 +55,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One unit: what its work is called with.
+    """One unit: the arguments of its work.
 
     ``shared`` are contents by name, equal names for equal contents: a batch carries each once.
     """
@@ -77,9 +77,9 @@ class Ending(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of a unit: ``value`` of its work if that was done, else ``why`` not.
+    """The result of a unit: ``value`` of its work if it was done, else the reason ``why``.
 
-    ``seconds`` are those of the work.
+    ``seconds`` is the time of the work.
     """
 
     number: int
@@ -138,7 +138,7 @@ _idle: dict[tuple[str, Limits], _Ready] = {}
 class Cell:
     """A child process that calls one function, ``module:function``, with one unit after another.
 
-    What stands behind a ``#`` of ``work`` tells cells of one function apart.
+    The text after a ``#`` of ``work`` distinguishes cells of one function.
     """
 
     def __init__(self, work: str, limits: Limits) -> None:
@@ -146,11 +146,11 @@ class Cell:
         self.units = 0
         self._is_ready = False
         self._process = subprocess.Popen(
-            # -P: nothing is imported from the working directory
+            # -P: no import from the working directory
             [sys.executable, "-P", "-c", _START, str(os.getpid()), json.dumps(sys.path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            process_group=0,  # what a unit starts ends with the cell; Ctrl-C is the parent's
+            process_group=0,  # processes of a unit end with the cell; Ctrl-C is for the parent
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -158,13 +158,13 @@ class Cell:
         self._receive = Connection(os.dup(self._process.stdout.fileno()), writable=False)
         self._process.stdin.close()
         self._process.stdout.close()
-        with contextlib.suppress(OSError):  # it died at once: the first unit will say so
+        with contextlib.suppress(OSError):  # it died at once: the first unit reports it
             self._send.send((work, limits))
 
     def run(self, unit: Unit) -> Result:
-        """What comes of a unit. Raises CellDied; the cell is of no use then.
+        """Returns the result of a unit. Raises CellDied; the cell is unusable then.
 
-        Its seconds begin when the child process has started and loaded what it calls.
+        The time limit begins when the child process has started and imported the function.
         """
         self.units += 1
         limit = self.limits.seconds
@@ -179,7 +179,7 @@ class Cell:
             ending, value, seconds = self._receive.recv()
         except (EOFError, OSError):
             raise CellDied(self._how_it_ended()) from None
-        except Exception as error:  # whatever reading the result raises is of this unit
+        except Exception as error:  # any error of reading the result is this unit's
             why = f"its result cannot be read: {type(error).__name__}: {error}"
             return Result(unit.number, Ending.RAISED, None, why)
         if ending is Ending.DONE:
@@ -194,16 +194,16 @@ class Cell:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the child process runs."""
+        """True if the child process runs."""
         return self._process.poll() is None
 
     def kill(self) -> None:
-        """Ends the child process and what it started; who waits for a unit in it sees that."""
-        with contextlib.suppress(OSError):  # they are gone
+        """Ends the child process and its processes; a waiting :meth:`run` detects it."""
+        with contextlib.suppress(OSError):  # they have ended
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """Ends the child process, and what it started, at once: it holds nothing of value."""
+        """Ends the child process, and its processes, at once: it has no state of value."""
         self.kill()
         self._process.kill()
         self._process.wait()
@@ -211,9 +211,9 @@ class Cell:
         self._receive.close()
 
     def _await(self, seconds: float | None) -> bool:
-        """Waits for the child process to say something; whether it does in time.
+        """Waits for a message of the child process; returns whether it arrives in time.
 
-        Raises EOFError if it is dead: a process that it started may hold its end of the pipe.
+        Raises EOFError if the child is dead: one of its processes may hold its end of the pipe.
         """
         end = None if seconds is None else time.monotonic() + seconds
         while True:
@@ -245,10 +245,10 @@ def _too_much(limits: Limits) -> str:
 
 
 def run_units(work: str, units: list[Unit], limits: Limits) -> Iterator[Result]:
-    """What comes of each unit, in cells that this process keeps; any number of threads may call it.
+    """Yields the result of each unit, in cells that this process keeps; any thread may call it.
 
-    A unit is tried once more in a new cell if its cell dies: what kills two is the unit. Raises
-    CellsClosed.
+    A unit is tried once more in a new cell if its cell dies: if that dies too, the unit is the
+    cause. Raises CellsClosed.
     """
     closed = _busy.closed
     for unit in units:
@@ -263,7 +263,7 @@ def run_units(work: str, units: list[Unit], limits: Limits) -> Iterator[Result]:
 
 
 def close_cells() -> None:
-    """Ends the cells of this process; units that are under way in them have no result."""
+    """Ends the cells of this process; the units that run in them have no result."""
     _busy.close()
     for ready in list(_idle.values()):
         with contextlib.suppress(Empty):
@@ -272,7 +272,7 @@ def close_cells() -> None:
 
 
 def _run(work: str, unit: Unit, limits: Limits, closed: int, *, is_new: bool) -> Result:
-    """What comes of a unit in an idle cell or a new one. Raises CellDied, CellsClosed."""
+    """Returns the result of a unit in an idle or a new cell. Raises CellDied, CellsClosed."""
     ready: _Ready = _idle.setdefault((work, limits), LifoQueue())
     cell = Cell(work, limits) if is_new else _cell(ready, work, limits)
     is_kept = False
@@ -292,7 +292,7 @@ def _run(work: str, unit: Unit, limits: Limits, closed: int, *, is_new: bool) ->
 
 
 def _cell(ready: _Ready, work: str, limits: Limits) -> Cell:
-    """An idle cell that is young enough not to be about to end, else a new one."""
+    """Returns an idle cell that is young enough not to be about to end, else a new one."""
     while True:
         try:
             cell, since = ready.get_nowait()
@@ -307,10 +307,10 @@ def _cell(ready: _Ready, work: str, limits: Limits) -> Cell:
 
 
 def main(parent: int) -> None:
-    """The child process: serves the parent, whose process number is given.
+    """Runs the child process: serves the parent, whose process number is given.
 
-    It reads units, writes results, ends when told. Its standard output carries results alone;
-    whatever is printed goes to standard error.
+    It reads units, writes results, and ends on request. Its standard output carries only results;
+    other output goes to standard error.
     """
     requests = Connection(os.dup(0), writable=False)
     results = Connection(os.dup(1), readable=False)
@@ -324,25 +324,25 @@ def main(parent: int) -> None:
     try:
         work, limits = requests.recv()
         _set_limits(limits)
-        with contextlib.suppress(Exception):  # each unit will say so
+        with contextlib.suppress(Exception):  # each unit reports it
             _function(work)
-        results.send(True)  # its seconds begin now
+        results.send(True)  # the time limit begins now
         folder, environment = os.open(".", os.O_RDONLY), dict(os.environ)
         while requests.poll(IDLE_SECONDS):
             _, payload, shared = requests.recv()
             with _ended_with_parent(requests):
                 answer = _answer(work, payload, shared)
-            os.fchdir(folder)  # as the next unit would find it in a new process
+            os.fchdir(folder)  # the state that a new process would have
             if os.environ != environment:
                 os.environ.clear()
                 os.environ.update(environment)
             results.send_bytes(answer)
-    except (EOFError, OSError):  # the parent is done, or gone
+    except (EOFError, OSError):  # the parent has finished, or ended
         pass
 
 
 def _answer(work: str, payload: Any, shared: Mapping[str, bytes]) -> bytes:
-    """How a unit ended, what came of it, the seconds that it took: as the parent reads them."""
+    """Returns the ending of a unit, its result and its seconds, in the parent's format."""
     begin = time.perf_counter()
 
     def told(ending: Ending, value: object) -> bytes:
@@ -358,10 +358,10 @@ def _answer(work: str, payload: Any, shared: Mapping[str, bytes]) -> bytes:
 
 @contextlib.contextmanager
 def _ended_with_parent(requests: Connection) -> Iterator[None]:
-    """Meanwhile the system ends this process when the parent is gone, where it can.
+    """Lets the system end this process meanwhile when the parent ends, where it can.
 
-    The thread that looks for the parent has no turn while a library holds the interpreter's lock.
-    The parent says nothing during a unit: a signal (SIGIO, which ends a process) is its end.
+    The thread that watches the parent cannot run while a library holds the interpreter's lock. The
+    parent sends nothing during a unit: a signal (SIGIO, which ends a process) is its end.
     """
     try:
         from fcntl import F_GETFL, F_SETFL, F_SETOWN, fcntl
@@ -390,7 +390,7 @@ def _set_limits(limits: Limits) -> None:
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource
 
-        # a unit that aborts leaves no file of a gigabyte behind
+        # a unit that aborts must not leave a core file of a gigabyte
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
         if limits.memory_mib is not None:
             most = limits.memory_mib << 20

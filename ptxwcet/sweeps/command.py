@@ -1,4 +1,4 @@
-"""``ptxwcet sweep PLAN``: bounds of many variants, on all cores or on a cluster."""
+"""``ptxwcet sweep PLAN``: bounds many variants, on all cores or on a cluster."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def sweep(
     much memory or time, or a file changed), or the cluster was lost or is of another version;
     2 usage, a plan with mistakes, a folder of another plan, or no scheduler.
     """
-    # here: without the extra there is a message, and no traceback
+    # imported here: without the extra there is a message, not a traceback
     from ptxwcet.sweeps.engine import chosen_cluster
     from ptxwcet.sweeps.sweep_plan import read_sweep_plan
     from ptxwcet.sweeps.sweep_run import compiled_in, run_sweep

@@ -1,7 +1,7 @@
-"""Units of work on all cores, or on a cluster: Dask hands out batches, this hands out units.
+"""Units of work on all cores, or on a cluster: Dask distributes batches, this module units.
 
-The caller's process alone sees results and writes them. What a unit gives depends on the unit, not
-on who worked on it or when, so neither does what is made of all results in their order.
+Only the caller's process receives results and writes them. The result of a unit does not depend on
+its worker or time, so neither do the tables of all results in their order.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WORKER_SECONDS = 30.0
 ANSWER_SECONDS = 30.0
 """How long a scheduler may take to answer a small question, or to hand over a result."""
 BATCH_SECONDS = 1.0
-"""What a batch should take: far more than handing it out, and little to lose."""
+"""The intended length of a batch: far above its overhead, and short enough to lose."""
 THREADS_A_SECOND = 100
 """With more threads than these, batches take longer in proportion: so many end in a second."""
 MOST_BATCH = 1000
@@ -41,11 +41,11 @@ _BATCHES_A_THREAD = 2
 _TICK_SECONDS = 0.5
 _SETTINGS = {
     "distributed.admin.log-format": "%(message)s",
-    # files of megabytes go with their batches: nothing to warn of
+    # batches carry files of megabytes: no warning is needed
     "distributed.admin.large-graph-warning-threshold": "1 TiB",
 }
 _BROKEN = (Exception, asyncio.CancelledError)
-"""What a client raises whose scheduler is gone, or whose call was cancelled for that."""
+"""The exceptions of a client whose scheduler is lost, or whose call was then cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Cluster:
     name: str
 
     def threads(self) -> int:
-        """Units that can be under way at once; 0 without workers, or without a scheduler.
+        """Returns the number of units that can run at once; 0 without workers or scheduler.
 
         Raises PtxwcetError (PW822) if it does not answer.
         """
@@ -71,7 +71,7 @@ class Cluster:
 
 
 def chosen_cluster(workers: int | str | None) -> contextlib.AbstractContextManager[Cluster]:
-    """The cluster of the scheduler at an address, else this computer with so many ``workers``.
+    """Returns the cluster of the scheduler at an address, else this computer with ``workers``.
 
     None: one for each core.
     """
@@ -82,11 +82,11 @@ def chosen_cluster(workers: int | str | None) -> contextlib.AbstractContextManag
 
 @contextlib.contextmanager
 def embedded_cluster(workers: int) -> Iterator[Cluster]:
-    """Scheduler and workers in this process; units are in child processes, ``workers`` at once."""
+    """Starts scheduler and workers in this process, with ``workers`` units in child processes."""
     import dask
     from distributed import Client, LocalCluster
 
-    # Dask serves pages of its own, to everybody on the network if it is let
+    # Dask serves pages of its own, by default to the whole network.
     own_pages = "127.0.0.1:0"
     settings = {
         "distributed.scheduler.http.routes": [],
@@ -113,10 +113,10 @@ def embedded_cluster(workers: int) -> Iterator[Cluster]:
 
 @contextlib.contextmanager
 def connected_cluster(address: str) -> Iterator[Cluster]:
-    """A running Dask scheduler and its workers, all of this version of ptxwcet.
+    """Connects to a running Dask scheduler and its workers, all of this version of ptxwcet.
 
-    Raises PtxwcetError: PW820 (nobody answers), PW821 (workers with another version), PW822 (there
-    are no workers).
+    Raises PtxwcetError: PW820 (no answer), PW821 (workers with another version), PW822 (there are
+    no workers).
     """
     import dask
     import distributed  # noqa: F401  its loggers are there now
@@ -132,7 +132,7 @@ def connected_cluster(address: str) -> Iterator[Cluster]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """What Dask and its libraries log is not shown meanwhile: whoever calls says what matters."""
+    """Suppresses the log of Dask and its libraries meanwhile: the caller reports what matters."""
     names = ("distributed", "tornado", "asyncio")
     loggers = [
         logging.getLogger(name)
@@ -150,13 +150,13 @@ def _quiet() -> Iterator[None]:
 
 
 def _connected(address: str) -> Client:
-    """A client of the scheduler. Raises PtxwcetError (PW820)."""
+    """Returns a client of the scheduler. Raises PtxwcetError (PW820)."""
     from distributed import Client
 
     try:
         asyncio.run(_ask_who(address))
         return Client(address, timeout=ANSWER_SECONDS, set_as_default=False)
-    except _BROKEN as error:  # reading what another program says may raise anything
+    except _BROKEN as error:  # an answer of another program may raise anything
         reason = str(error).split("\n")[0] or "it takes the call, and says nothing"
         raise PtxwcetError(
             Diagnostic(
@@ -169,7 +169,7 @@ def _connected(address: str) -> Client:
 
 
 async def _ask_who(address: str) -> None:
-    """A word with the scheduler: what is none may take a call and never answer."""
+    """Exchanges a message with the scheduler: another program may accept it and never answer."""
     from distributed.core import connect
     from distributed.security import Security
 
@@ -186,11 +186,11 @@ async def _ask_who(address: str) -> None:
 def run_campaign(
     work: str, units: Iterator[Unit], cluster: Cluster, limits: Limits
 ) -> Generator[Result | None, None, None]:
-    """What comes of each unit, in the order in which they end; None now and then, as a tick.
+    """Yields the result of each unit, in the order in which they end; None at times, as a tick.
 
     ``work`` is ``module:function``, called with the unit's payload and shared contents. Units are
-    taken from the iterator as there is room for them. Raises PtxwcetError: PW821, PW822 (scheduler
-    or workers are gone; what has come is complete). Cost here: some milliseconds a batch.
+    taken from the iterator when workers are free. Raises PtxwcetError: PW821, PW822 (scheduler or
+    workers are lost; the results so far are complete). Cost here: some milliseconds a batch.
     """
     return _Campaign(work, units, cluster, limits).results()
 
@@ -201,24 +201,24 @@ def results_of(
     cluster: Callable[[], contextlib.AbstractContextManager[Cluster]],
     limits: Limits,
 ) -> Generator[Result | None, None, None]:
-    """:func:`run_campaign` on a cluster that is only started if there is a unit."""
+    """Runs :func:`run_campaign` on a cluster that is only started if there is a unit."""
     first = list(itertools.islice(units, 1))
     if first:
         with cluster() as started:
             campaign = run_campaign(work, itertools.chain(first, units), started, limits)
-            # closed here: while an exception is on its way, nobody else would before the cluster is
+            # Closed here: during an exception, the cluster would otherwise be closed first.
             with contextlib.closing(campaign) as results:
                 yield from results
 
 
 class _Campaign:
-    """One run: what is under way, and how large batches should be."""
+    """One run: the units in progress, and the size of batches."""
 
     def __init__(self, work: str, units: Iterator[Unit], cluster: Cluster, limits: Limits) -> None:
         self._work, self._units, self._cluster, self._limits = work, units, cluster, limits
         self._under_way: dict[Future, list[Unit]] = {}
-        self._again: list[Unit] = []  # whose worker died: alone now
-        self._left: deque[Unit] = deque()  # that their batch had no time for
+        self._again: list[Unit] = []  # units whose worker died: one per batch now
+        self._left: deque[Unit] = deque()  # units left over by batches out of time
         self._ended: Queue[Future] = Queue()
         self._mean_seconds = BATCH_SECONDS
         self._done = 0
@@ -241,7 +241,7 @@ class _Campaign:
                     continue
                 yield from self._results_of(future)
         finally:
-            with contextlib.suppress(*_BROKEN):  # a scheduler that is gone
+            with contextlib.suppress(*_BROKEN):  # the scheduler may be lost
                 self._cluster.client.cancel(list(self._under_way))
 
     def _fill(self) -> None:
@@ -272,7 +272,7 @@ class _Campaign:
         future.add_done_callback(self._ended.put)
 
     def _results_of(self, future: Future) -> Iterator[Result]:
-        """The results of a batch that has ended; none if it has to be done again.
+        """Yields the results of a batch that has ended; none if it has to be done again.
 
         Raises PtxwcetError: PW821, PW822.
         """
@@ -282,7 +282,7 @@ class _Campaign:
         try:
             told = future.result(timeout=ANSWER_SECONDS)
         except KilledWorker:
-            _require_alike(self._cluster)  # an older ptxwcet may die of what it does not know
+            _require_alike(self._cluster)  # an older ptxwcet may die of unknown input
             if len(batch) > 1:
                 self._again += reversed(batch)
                 return
@@ -290,14 +290,14 @@ class _Campaign:
             yield Result(batch[0].number, Ending.DIED, None, why)
             return
         except TimeoutError as error:
-            # a worker that died when it was done, before its result was fetched
+            # a worker that died after its work, before its result was fetched
             if not self._is_connected() or future.status == "error":
                 raise self._lost(error) from None
             self._submit(batch)
             return
         except _BROKEN as error:
             if future.status == "error":
-                _require_alike(self._cluster)  # what is not there cannot be called
+                _require_alike(self._cluster)  # a missing module cannot be called
             raise self._lost(error) from None
         if isinstance(told, dict):
             raise _not_alike(told["address"], json.loads(told["here"]))
@@ -311,7 +311,7 @@ class _Campaign:
             yield result
 
     def _wanted(self) -> float:
-        """The seconds that a batch should take: more of them with many workers."""
+        """Returns the seconds that a batch should take: more of them with many workers."""
         return BATCH_SECONDS * max(1.0, self._known_threads / THREADS_A_SECOND)
 
     def _pop_left(self) -> Iterator[Unit]:
@@ -319,7 +319,7 @@ class _Campaign:
             yield self._left.popleft()
 
     def _threads(self) -> int:
-        """The units that can be under way at once, asked for now and then; 0 without workers."""
+        """Returns the number of units that can run at once, queried at times; 0 without workers."""
         now = time.monotonic()
         if now >= self._ask_again:
             self._ask_again = now + _TICK_SECONDS
@@ -330,14 +330,14 @@ class _Campaign:
         return bool(self._cluster.client.status == "running")
 
     def _lost(self, error: BaseException | None) -> PtxwcetError:
-        # a connection that is closed may be told before the client knows that it has none
+        # a closed connection may be reported before the client notices it
         is_gone = error is None or isinstance(error, asyncio.CancelledError | OSError)
         is_gone = is_gone or not self._is_connected()
         what = "is gone" if is_gone else f"failed: {type(error).__name__}: {error}"
         return _gone(f"the scheduler at {self._cluster.name} {what}")
 
     def _require_workers(self) -> None:
-        """Raises PtxwcetError (PW822) if nobody has been there to do the work for long."""
+        """Raises PtxwcetError (PW822) if there have been no workers for long."""
         if not self._is_connected():
             raise self._lost(None)
         if self._threads():
@@ -356,11 +356,10 @@ def run_batch(
     told: Sequence[tuple[int, Any, list[str]]],
     shared: Mapping[str, bytes],
 ) -> list[Result] | dict[str, str]:
-    """What a worker does with a batch: its results, or what is installed here if that differs.
+    """Runs a batch on a worker; returns its results, or the installation here if it differs.
 
-    When ``most_seconds`` are over, units that have not begun are left to another batch: a batch
-    that is larger than it seemed must not keep everybody waiting. Raises CellsClosed (this process
-    ends).
+    After ``most_seconds``, units that have not begun are left to another batch, so that a batch
+    that is larger than estimated does not delay others. Raises CellsClosed (this process ends).
     """
     end = time.monotonic() + most_seconds
     here, work, memory_mib, seconds = head
@@ -439,14 +438,14 @@ def _not_alike(address: str, there: Mapping[str, str]) -> PtxwcetError:
 
 
 def _short(text: str | None) -> str:
-    """A version, or the beginning of a digest."""
+    """Returns a version, or the beginning of a digest."""
     return "none" if text is None else text if len(text) < 64 else text[:12]
 
 
-def _gone(what: str, *, started: bool = True) -> PtxwcetError:
+def _gone(message: str, *, started: bool = True) -> PtxwcetError:
     remedy = (
         "what was done is kept: the same command with --resume goes on from there"
         if started
         else "start some: dask worker ADDRESS --nthreads 1"
     )
-    return PtxwcetError(Diagnostic("PW822", what, help=remedy))
+    return PtxwcetError(Diagnostic("PW822", message, help=remedy))

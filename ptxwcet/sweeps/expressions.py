@@ -3,12 +3,12 @@
 ``build/sgemm_{tm}x{tn}.ptx`` is a template: text with expressions in braces; ``{{`` and ``}}`` are
 braces. An expression has integers, names of axes, ``+ - * // %``, ``cdiv(a, b)`` (a / b rounded
 up), ``min``, ``max`` and parentheses; a condition compares such expressions, with ``and``, ``or``
-and ``not``. All of it means what it means in Python, but that no value may leave 64 bits.
+and ``not``. The semantics are Python's, but values are limited to 64 bits.
 
-Nothing is executed but what is written here: a text is split into the few words that there are,
-Python's parser says how they belong together, and each node becomes a function of this module.
-There is no power, no attribute and no subscript; texts and nesting are bounded, so that parsing and
-evaluating take a bounded time.
+Only functions of this module are executed: a text is split into the few permitted words, Python's
+parser gives their syntax tree, and each node becomes a function of this module. Powers, attributes
+and subscripts are not permitted; texts and nesting are bounded, so that parsing and evaluating
+take a bounded time.
 
 >>> template = parse_template("{m // 2}x{cdiv(m, 3)}")
 >>> template.render({"m": 64})
@@ -29,13 +29,13 @@ from ptxwcet.support.records import dataclass
 from ptxwcet.support.toml_places import nearest
 
 Values = Mapping[str, int | str]
-"""The values of axes by name: what a template is rendered with."""
+"""The values of axes by name: the input of a template."""
 
 Value = int | float | str
 """A value of a key of a plan."""
 
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
-"""What a value may be: the integers of 64 bits."""
+"""The range of a value: the integers of 64 bits."""
 
 FUNCTIONS = ("cdiv", "max", "min")
 """The functions that there are; no axis has the name of one."""
@@ -61,7 +61,7 @@ _KNOWN = "an expression has integers, axes, + - * // %, cdiv, min, max and paren
 
 
 class ExpressionError(Exception):
-    """What is wrong in a text, where (``start`` to ``end``), and what helps."""
+    """An error in a text: its reason, its place (``start`` to ``end``), and a remedy."""
 
     def __init__(self, message: str, start: int, end: int, remedy: str | None = None) -> None:
         super().__init__(message)
@@ -71,12 +71,12 @@ class ExpressionError(Exception):
         self.remedy = remedy
 
     def moved(self, by: int) -> ExpressionError:
-        """The same mistake in a text in which this one begins at ``by``."""
+        """Returns the same mistake in a text in which this one begins at ``by``."""
         return ExpressionError(self.message, self.start + by, self.end + by, self.remedy)
 
 
 class NoValueError(Exception):
-    """An expression has no value for some values of axes: says why."""
+    """An expression has no value for some values of axes; the message has the reason."""
 
 
 _Evaluate = Callable[[Values], int]
@@ -94,7 +94,7 @@ class Expression:
     _evaluate: _Evaluate
 
     def value(self, values: Values) -> int | str:
-        """Its value. Raises NoValueError: a division by zero, more than 64 bits, a text."""
+        """Returns its value. Raises NoValueError: a division by zero, more than 64 bits, a text."""
         if self.is_name:
             (name,) = self.names
             return values[name]
@@ -109,7 +109,7 @@ class Condition:
     _evaluate: _Evaluate
 
     def holds(self, values: Values) -> bool:
-        """Whether it is true. Raises NoValueError as Expression.value does."""
+        """Returns whether it is true. Raises NoValueError as Expression.value does."""
         return bool(self._evaluate(values))
 
 
@@ -125,11 +125,11 @@ class Template:
 
     @property
     def is_one_expression(self) -> bool:
-        """Whether it is nothing but one expression in braces: then its value may be an integer."""
+        """True if it is nothing but one expression in braces: then its value may be an integer."""
         return len(self.parts) == 1 and isinstance(self.parts[0], Expression)
 
     def render(self, values: Values) -> int | str:
-        """The text for these values; of one expression alone its value.
+        """Returns the text for these values; the value of a template that is one expression.
 
         Raises NoValueError as Expression.value does.
         """
@@ -142,7 +142,7 @@ class Template:
 
 
 def parse_template(text: str) -> Template:
-    """The template of a text. Raises ExpressionError. Cost: linear."""
+    """Returns the template of a text. Raises ExpressionError. Cost: linear."""
     if len(text) > _LONGEST_TEMPLATE:
         raise ExpressionError(
             f"a text of more than {_LONGEST_TEMPLATE:,} characters", 0, _LONGEST_TEMPLATE
@@ -184,14 +184,14 @@ def parse_template(text: str) -> Template:
 
 
 def parse_expression(text: str) -> Expression:
-    """The integer expression of a text. Raises ExpressionError. Cost: linear."""
+    """Returns the integer expression of a text. Raises ExpressionError. Cost: linear."""
     node, builder = _parse(text)
     evaluate = builder.number(node)
     return Expression(builder.names, isinstance(node, ast.Name), evaluate)
 
 
 def parse_condition(text: str) -> Condition:
-    """The condition of a text. Raises ExpressionError. Cost: linear."""
+    """Returns the condition of a text. Raises ExpressionError. Cost: linear."""
     node, builder = _parse(text)
     return Condition(builder.names, builder.condition(node))
 
@@ -200,14 +200,14 @@ def parse_condition(text: str) -> Condition:
 
 
 def _parse(text: str) -> tuple[ast.expr, _Builder]:
-    """How the words of a text belong together. Raises ExpressionError."""
+    """Returns how the words of a text belong together. Raises ExpressionError."""
     if not text.strip():
         raise ExpressionError("an expression is empty", 0, len(text), _KNOWN)
     if len(text) > _LONGEST_EXPRESSION:
         message = f"an expression of more than {_LONGEST_EXPRESSION:,} characters"
         raise ExpressionError(message, 0, len(text))
     _require_words(text)
-    one_line = re.sub(r"\s", " ", text)  # of equal length, so that places stay
+    one_line = re.sub(r"\s", " ", text)  # of equal length, so that places remain
     try:
         tree = ast.parse(f"({one_line})", mode="eval")
     except SyntaxError as error:
@@ -219,7 +219,7 @@ def _parse(text: str) -> tuple[ast.expr, _Builder]:
 
 
 def _require_words(text: str) -> None:
-    """Raises ExpressionError for what is no word of an expression, and for stray parentheses."""
+    """Raises ExpressionError for characters that are not in expressions, and stray parentheses."""
     place = 0
     opened: list[int] = []
     before = ""
@@ -284,12 +284,12 @@ class _Builder:
         self.names: dict[str, tuple[int, int]] = {}
 
     def number(self, node: ast.expr) -> _Evaluate:
-        """What evaluates an integer expression. Raises ExpressionError."""
+        """Returns the evaluator of an integer expression. Raises ExpressionError."""
         with self._entered(node):
             return self._number(node)
 
     def condition(self, node: ast.expr) -> _Evaluate:
-        """What evaluates a condition. Raises ExpressionError."""
+        """Returns the evaluator of a condition. Raises ExpressionError."""
         with self._entered(node):
             return self._condition(node)
 
@@ -331,7 +331,7 @@ class _Builder:
             case ast.BoolOp(op=op, values=operands):
                 conditions = [self.condition(operand) for operand in operands]
                 together = all if isinstance(op, ast.And) else any
-                return lambda values: together(one(values) for one in conditions)
+                return lambda values: together(condition(values) for condition in conditions)
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 inner = self.condition(operand)
                 return lambda values: not inner(values)
@@ -353,7 +353,7 @@ class _Builder:
         self._depth -= 1
 
     def _place(self, node: ast.expr) -> tuple[int, int]:
-        """Where a node stands in the text, around which a parenthesis was put to parse it."""
+        """Returns the place of a node in the text, which was put in parentheses for parsing."""
         end = node.end_col_offset
         return node.col_offset - 1, len(self._text) if end is None else end - 1
 
@@ -378,7 +378,7 @@ def _binary(apply: Callable[[int, int], int], left: _Evaluate, right: _Evaluate)
 
 
 def _comparison(compare: list[Callable[[int, int], bool]], numbers: list[_Evaluate]) -> _Evaluate:
-    """``a < b <= c``: as in Python, what follows a comparison that is false is not evaluated."""
+    """Evaluates ``a < b <= c``: as in Python, no operand after a false comparison is evaluated."""
 
     def evaluate(values: Values) -> bool:
         left = numbers[0](values)

@@ -1,4 +1,4 @@
-"""The unit of a sweep: a kernel with a launch on a machine, and what comes of it."""
+"""The unit of a sweep: a kernel with a launch on a machine, and its result."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CODES = {
 
 
 def kernel_unit(number: int, keyed: KeyedRequest, supplied: SuppliedInputs) -> Unit:
-    """The unit of a request, with the contents of its files."""
+    """Returns the unit of a request, with the contents of its files."""
     digests = {path: digest for path, digest in keyed.files if digest is not None}
     payload: dict[str, Any] = {
         "request": asdict(keyed.request),
@@ -43,10 +43,10 @@ def kernel_unit(number: int, keyed: KeyedRequest, supplied: SuppliedInputs) -> U
 
 
 def bound_unit(payload: Mapping[str, Any], shared: Mapping[str, bytes]) -> dict[str, Any]:
-    """What comes of the unit's kernel: its row, and the whole answer as it is kept.
+    """Returns the result of the unit's kernel: its row, and the whole answer as it is cached.
 
-    None in the place of that if another run might say something else. Nothing is read but the files
-    that came with it. Raises MemoryError.
+    The answer is None if another run might give another one. Only files sent with the unit are
+    read. Raises MemoryError.
     """
     asked = dict(payload["request"])
     text = None if asked["text"] is None else shared[asked["text"]].decode()
@@ -71,7 +71,7 @@ def bound_unit(payload: Mapping[str, Any], shared: Mapping[str, bytes]) -> dict[
 
 
 def kept_result(keyed: KeyedRequest, result: Result) -> KeptEntry | KeptFailure:
-    """What is written of a result."""
+    """Returns the stored form of a result."""
     if result.ending is Ending.DONE:
         value = result.value
         if value["answer"] is None:
@@ -82,13 +82,13 @@ def kept_result(keyed: KeyedRequest, result: Result) -> KeptEntry | KeptFailure:
 
 
 def failure(keyed: KeyedRequest, code: str, why: str) -> KeptFailure:
-    """The row of a request without an answer."""
+    """Returns the row of a request without an answer."""
     message = f"{whose(keyed.request)}: {why}"
     return KeptFailure(keyed.key, asdict(not_answered(keyed.request, code, message, "failed")))
 
 
 def _require_memory(kept: KeptAnswer) -> None:
-    """An analysis that ran out of memory has no answer: with more it would have one."""
+    """Raises MemoryError for an analysis without memory: with more it would have an answer."""
     answer = kept.answer
     if isinstance(answer, Refused) and any(
         problem.code == "PW901" and "MemoryError" in problem.message

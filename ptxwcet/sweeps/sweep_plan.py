@@ -1,16 +1,16 @@
 """Plans of sweeps: products of files, kernels, launches, machines and schedules, as units.
 
-TOML, a table ``[[sweep]]`` for each product (docs/plans.md); paths are relative to the plan.
-Reading a plan opens and parses its PTX files, once each, to learn the names of their kernels, and
-bounds nothing. Problems are those of plans of checks (PW570 to PW573, PW208, PW301), PW810 (no
+The file is TOML with a table ``[[sweep]]`` for each product (docs/plans.md); paths are relative to
+the plan. Reading a plan opens and parses its PTX files, once each, for the names of their kernels,
+and bounds nothing. Problems are as in plans of checks (PW570 to PW573, PW208, PW301), PW810 (no
 values) and PW811 (a mistake in an expression), each with its place; all of a plan are reported at
-once. A PTX file that cannot be read is no problem of the plan: its units are refused.
+once. An unreadable PTX file is not a problem of the plan: its units are refused.
 
 The order of units is that of a product whose last factor varies fastest: the axes as they are
 written, files, launch files, kernels, block, grid, the other keys of a launch, parameters and loop
 bounds as they are written, memory latencies, machines, methods with their policies. Tables follow
-one another. Two units may ask for the same thing (``cdiv`` of different axes can be equal): they
-are two units, and whoever keeps answers by their content analyses them once.
+one another. Two units may have the same request (``cdiv`` of different axes can be equal): they are
+two units, and the cache analyses them once.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ _EXAMPLE = (
 class PlannedUnit:
     """A unit of a plan: a kernel of a file with a launch on a machine.
 
-    ``index`` is its number in the plan, from 0, without gaps; ``table`` that of its table, from 1.
-    ``request`` names one kernel; none where the file cannot be read, has none, or has several of
-    which only the launch file could say which, and does not. ``values`` has one for each column of
-    the plan, None where the table has no such axis or parameter.
+    ``index`` is its number in the plan, from 0, without gaps; ``table`` is its table's, from 1.
+    ``request`` names one kernel; none if the file is unreadable, has no kernel, or has several
+    among which only the launch file could choose, and does not. ``values`` has one for each column
+    of the plan, None if the table has no such axis or parameter.
     """
 
     index: int
@@ -79,11 +79,11 @@ class PlannedUnit:
 
 @dataclass(frozen=True, slots=True)
 class SweepPlan:
-    """A plan without mistakes. Its units are made when they are asked for, in the plan's order.
+    """A plan without mistakes. Its units are made on demand, in the plan's order.
 
     ``columns`` are the named axes of all tables, then ``param.NAME`` for each parameter, then
-    ``set.KEY`` and ``loop.NAME`` for other keys that list several values, or that tables do not
-    say alike, as they are first written.
+    ``set.KEY`` and ``loop.NAME`` for other keys with several values, or with different values in
+    tables, as they are first written.
     """
 
     path: str
@@ -95,11 +95,11 @@ class SweepPlan:
     _count: int
 
     def count(self) -> int:
-        """How many units there are. Cost: none, they were counted when the plan was read."""
+        """Returns the number of units. Cost: constant, they were counted when the plan was read."""
         return self._count
 
     def integer_columns(self) -> frozenset[str]:
-        """The columns with nothing but integers of 64 bits. Cost: that of the units."""
+        """Returns the columns with only integers of 64 bits. Cost: linear in the units."""
         texts: set[str] = set()
         for unit in self.units():
             for name, value in zip(self.columns, unit.values, strict=True):
@@ -108,7 +108,7 @@ class SweepPlan:
         return frozenset(self.columns) - texts
 
     def units(self) -> Iterator[PlannedUnit]:
-        """All units, one after the other; each call begins anew, and opens no file.
+        """Yields all units, one after the other; each call begins anew, and opens no file.
 
         Cost: about 10 microseconds a unit; memory does not depend on how many there are.
         """
@@ -121,12 +121,12 @@ class SweepPlan:
 
 
 def read_sweep_plan(path: str, kept: Path | None = None) -> SweepPlan:
-    """The plan at ``path``. Raises PtxwcetError with all problems found.
+    """Returns the plan at ``path``. Raises PtxwcetError with all problems found.
 
-    ``kept`` is a folder of kept answers, where what is compiled is found again.
+    ``kept`` is a cache folder, in which compiled files are found again.
 
     Cost: linear in the plan, in the PTX files, which are parsed, and in the combinations of axes,
-    of which each takes some 10 microseconds.
+    each of which takes some 10 microseconds.
     """
     file, data = open_plan(path)
     return _Reader(PlanProblems(file, TABLE, _EXAMPLE, kept)).plan(path, data)
@@ -141,7 +141,7 @@ class _Reader:
         self._top: Mapping[str, Any] = {}
 
     def plan(self, path: str, data: Mapping[str, Any]) -> SweepPlan:
-        """The plan of these tables. Raises PtxwcetError with every problem."""
+        """Returns the plan of these tables. Raises PtxwcetError with every problem."""
         problems = self._problems
         self._top = {key: data[key] for key in DEFAULTS if key in data}
         problems.check_keys(data, None, TOP_KEYS, lambda key, value: None)
@@ -198,14 +198,14 @@ class _Reader:
         return Limits(**read)
 
     def _require_method_for_policies(self, tables: list[dict[str, Any]]) -> None:
-        """PW572 for a policy at the top that no table has a use for."""
+        """Reports PW572 for a policy at the top that no table uses."""
         methods = [table.get("method", self._top.get("method")) for table in tables]
         if "policy" in self._top and methods and not any(map(has_scheduled, methods)):
             self._problems.report("PW572", POLICY_ALONE, "policy", None, BOTH_KEYS)
 
 
 class _Checker:
-    """Goes through the combinations of axes of a table, and reports what is wrong with them."""
+    """Checks the combinations of axes of a table, and reports their problems."""
 
     def __init__(self, problems: PlanProblems, sources: Sources, table: SweepTable) -> None:
         self._problems, self._sources, self._table = problems, sources, table
@@ -217,7 +217,7 @@ class _Checker:
         self._paths: set[str] = set()
 
     def count(self) -> int:
-        """How many units the table has, if nothing is reported. Files are opened."""
+        """Returns how many units the table has, if nothing is reported. Files are opened."""
         table, factor = self._table, self._table.fixed_factor()
         for name in table.link:
             self._problems.require_file(name, LINK, self._number)
@@ -229,7 +229,7 @@ class _Checker:
         names = {path: choice.names for path, choice in left.items()}
         names[""] = names["files"] | names["launch"] | table.kernels.names
         names[""] |= frozenset(name for one in table.making.values() for name in one.names)
-        seen: dict[str, Values] = {}  # what was looked at last: the same again is as good
+        seen: dict[str, Values] = {}  # the last checked values: equal ones need no check
         is_good, units, subjects, combinations = True, 0, 0, 0
         try:
             for values in table.combinations():
@@ -271,9 +271,9 @@ class _Checker:
         return True
 
     def _is_value(self, path: str, choice: Choice, values: Values) -> bool:
-        """Whether a key has a value for a combination; what is wrong with it is reported.
+        """Returns whether a key has a value for a combination; problems are reported.
 
-        Names of files that are not there are reported, too, but are values.
+        Names of missing files are reported, too, but are values.
         """
         try:
             rendered = choice.values(values)
@@ -290,7 +290,7 @@ class _Checker:
         return True
 
     def _look_up(self, key: str, name: str) -> None:
-        """Finds what a name means, and reports it if that is nothing; each name once."""
+        """Resolves a name, and reports it if it is unknown; each name once."""
         sources = self._sources
         if key == "files" and name not in sources.files:
             sources.files[name] = self._problems.files_of(name, self._number)
@@ -301,7 +301,7 @@ class _Checker:
             self._problems.require_file(name, key, self._number)
 
     def _count_subjects(self, values: Values) -> int:
-        """How many files with kernels there are; notes names of kernels that no file has."""
+        """Counts the files with kernels; notes names of kernels that no file has."""
         table, sources = self._table, self._sources
         names = table.kernels.texts(values)
         codes, is_linked = table.codes(values, sources), bool(table.link)
@@ -337,7 +337,7 @@ def _columns(tables: Sequence[SweepTable]) -> tuple[str, ...]:
 
 
 def _are_alike(choices: Sequence[Choice], tables: int) -> bool:
-    """Whether a key says the same in all units, as far as the axes do not tell."""
+    """Returns whether a key has the same value in all units, apart from the axes."""
     first = choices[0].elements
     return (
         len(choices) == tables

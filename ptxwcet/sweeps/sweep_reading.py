@@ -1,7 +1,7 @@
-"""Reading a table ``[[sweep]]``: its keys, templates and conditions, and where they stand.
+"""Reads a table ``[[sweep]]``: its keys, templates and conditions, and their places.
 
-A key holds a value, a list or a range. A range is TOML ``{ from = 1024, to = 4096, step = 1024 }``:
-both ends are included, ``step`` is 1 if it is left out. It is kept as Python's ``range``.
+A key has a value, a list or a range. A range is TOML ``{ from = 1024, to = 4096, step = 1024 }``:
+both ends are included, and ``step`` is 1 by default. It is stored as Python's ``range``.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ RESULT_COLUMNS = (
 """The columns that all results have, in their order (tables.py): no axis has the name of one."""
 
 DEFAULTS = ("machines", *keys_of("sweep", at_top=True))
-"""What may stand at the top, for the tables that do not say it themselves."""
+"""The keys that are valid at the top, as defaults of the tables."""
 TOP_KEYS = (*DEFAULTS, "limits", "sweep")
 TABLE_KEYS = ("files", "kernels", "machines", *keys_of("sweep"), "where", "axes")
 
@@ -71,24 +71,24 @@ _RANGE_KEYS = ("from", "to", "step")
 _AXIS_NAME = re.compile(r"[A-Za-z_]\w{0,63}", re.ASCII)
 
 TABLE = "sweep"
-"""What the tables of a plan are called."""
+"""The name of the tables of a plan."""
 _MOST_AXES = 32
 _CHOICES = [key for key in keys_of("sweep") if key not in (*DEFAULTS, *TABLES, LINK, "launch")]
 
 POLICY_ALONE = "a policy says nothing here: no method is 'scheduled'"
-"""What is wrong with a policy that nothing needs."""
+"""The message about a policy that no method needs."""
 _METHOD_ALONE = "the method scheduled needs to know the scheduling policy"
 BOTH_KEYS = 'for example method = ["safe", "scheduled"], policy = ["gto", "lrr"]'
 """How method and policy go together."""
 
 
 def has_scheduled(methods: object) -> bool:
-    """Whether the method scheduled is among those that a key holds, or is the one."""
+    """Returns whether the value of a key is the method scheduled, or a list with it."""
     return methods == SCHEDULED or (isinstance(methods, list) and SCHEDULED in methods)
 
 
 class Places:
-    """Where the keys of one table stand in the text, and where a mistake in one of its texts is."""
+    """The places of the keys of one table in the text, and of mistakes in its texts."""
 
     def __init__(self, problems: PlanProblems, number: int) -> None:
         self._problems = problems
@@ -107,7 +107,7 @@ class Places:
         self._problems.report(code, message, path, self._number, remedy, span)
 
     def report_mistake(self, error: ExpressionError, path: str, text: str) -> None:
-        """Adds PW811, at its place in a text if that stands in the plan as it is."""
+        """Adds PW811, at its place in the text if the plan contains it literally."""
         place = self._span_of_text(path, text)
         if place is not None:
             place = Span(place.source, place.start + error.start, place.start + error.end)
@@ -116,7 +116,7 @@ class Places:
         self.report("PW811", message, path, error.remedy, place)
 
     def span(self, path: str) -> Span | None:
-        """The entry of a key; None if only its table is known, or not even that."""
+        """Returns the entry of a key; None if only its table is known, or not even that."""
         file, number = self._problems.file, self._number
         table, dot, name = path.partition(".")
         if dot:
@@ -130,7 +130,7 @@ class Places:
         )
 
     def _part(self, table: str) -> int | None:
-        """Which of the headers ``[sweep.axes]`` belongs to this table; None if none does."""
+        """Returns the number of the header ``[sweep.axes]`` of this table; None without one."""
         file = self._problems.file
         begin = locate_table(file, TABLE, self._number)
         end = locate_table(file, TABLE, self._number + 1)
@@ -145,7 +145,7 @@ class Places:
         return None
 
     def _span_of_text(self, path: str, text: str) -> Span | None:
-        """A text of a key, without its quotes; None if it is not written as it is."""
+        """Returns a text of a key, without its quotes; None if it is not written as it is."""
         entry = self.span(path)
         if entry is None:
             return None
@@ -174,7 +174,7 @@ class TableReader:
         self._is_good = True
 
     def table(self) -> SweepTable | None:
-        """The table, None if it has mistakes, which are reported."""
+        """Returns the table, None if it has mistakes, which are reported."""
         problems = self._problems
         problems.check_keys(self._own, self._number, TABLE_KEYS, lambda key, value: None)
         if "files" not in self._own:
@@ -211,7 +211,7 @@ class TableReader:
     def _read(
         self, path: str, read: Callable[..., Sequence[Any]], *arguments: object
     ) -> Sequence[Any]:
-        """What ``read`` makes of its arguments; nothing if it raises, which is reported."""
+        """Returns the result of ``read``; empty if it raises, which is reported."""
         try:
             return read(*arguments)
         except AxisError as error:
@@ -230,10 +230,10 @@ class TableReader:
             if values:
                 self._axes[name] = values
             else:
-                self._axes[name] = (0,)  # so that those who name it are not reported, too
+                self._axes[name] = (0,)  # so that uses of the name are not reported as well
 
     def _choice(self, key: str, default: Sequence[Value] = ()) -> Choice:
-        """What a key holds that is not a table."""
+        """Returns the values of a key that is not a table."""
         if key not in self._table:
             return Choice(default, False)
         if key not in self._own:
@@ -247,7 +247,7 @@ class TableReader:
         return self._compiled(key, values, key in NUMBER_KEYS)
 
     def _named(self, key: str) -> dict[str, Choice]:
-        """What a table of parameters or loops holds."""
+        """Returns the values of a table of parameters or loops."""
         table = self._own.get(key, {})
         if not isinstance(table, Mapping):
             self._report("PW572", f"{key} is a table of names and their values", key)
@@ -288,7 +288,7 @@ class TableReader:
         self._places.report_mistake(error, path, text)
 
     def _require_axes(self, names: Mapping[str, tuple[int, int]], path: str, text: str) -> None:
-        """PW811 for names that are no axes."""
+        """Reports PW811 for names that are not axes."""
         for name, place in names.items():
             if name in self._axes:
                 continue
@@ -314,7 +314,7 @@ class TableReader:
         return tuple(conditions)
 
     def _schedules(self) -> tuple[tuple[str, str | None], ...]:
-        """Each method, the method scheduled with each policy."""
+        """Returns each method, the method scheduled with each policy."""
         methods = self._choice("method", [SAFE_NAME]).elements
         policies = self._choice("policy").elements
         is_scheduled = has_scheduled(list(methods))
@@ -329,11 +329,11 @@ class TableReader:
         )
 
 
-# --- what keys may hold ---------------------------------------------------------------------------
+# --- The values of keys ---------------------------------------------------------------------------
 
 
 class AxisError(Exception):
-    """Values that cannot be an axis: the code of the problem, and what is wrong."""
+    """Values that cannot be an axis: the code of the problem, and the reason."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -341,51 +341,51 @@ class AxisError(Exception):
         self.message = message
 
 
-def _listed(value: object, what: str) -> Sequence[object]:
-    """The values that a value of TOML lists: a list, a range, or one value that stands alone.
+def _listed(value: object, key: str) -> Sequence[object]:
+    """Returns the values that a value of TOML lists: a list, a range, or a single value.
 
-    ``what`` is how messages call it. The values of a list are not looked at. Raises AxisError:
-    PW810 for an empty list or range, PW571 and PW572 for a range with mistakes, PW572 for too many
+    ``what`` is its name in messages. The values of a list are not checked. Raises AxisError: PW810
+    for an empty list or range, PW571 and PW572 for a range with mistakes, PW572 for too many
     values.
     """
     if isinstance(value, Mapping):
-        return _range(value, what)
+        return _range(value, key)
     if not isinstance(value, list):
         return (value,)
     if not value:
-        raise AxisError("PW810", f"{what} has no values: the list is empty")
+        raise AxisError("PW810", f"{key} has no values: the list is empty")
     if len(value) > _MOST_LISTED:
-        raise AxisError("PW572", f"{what} has more than {_MOST_LISTED:,} values")
+        raise AxisError("PW572", f"{key} has more than {_MOST_LISTED:,} values")
     return tuple(value)
 
 
-def _range(table: Mapping[str, object], what: str) -> range:
-    """The integers of a table with from, to and perhaps step. Raises AxisError."""
+def _range(table: Mapping[str, object], subject: str) -> range:
+    """Returns the integers of a table with from, to and perhaps step. Raises AxisError."""
     unknown = [key for key in table if key not in _RANGE_KEYS]
     if unknown:
-        message = f"{what}: a range has from, to and step, not {unknown[0]!r}"
+        message = f"{subject}: a range has from, to and step, not {unknown[0]!r}"
         raise AxisError("PW571", message)
     ends: list[int] = []
     for key in _RANGE_KEYS:
         number = table.get(key, 1 if key == "step" else None)
         if type(number) is not int or not LEAST <= number <= MOST:
-            message = f"{what}: {key} of a range is a whole number of 64 bits"
+            message = f"{subject}: {key} of a range is a whole number of 64 bits"
             raise AxisError("PW572", message if key in table else f"{message}, and is missing")
         ends.append(number)
     first, last, step = ends
     if step < 1:
         raise AxisError(
-            "PW810", f"{what} has no values: its step is {step}, and has to be 1 or more"
+            "PW810", f"{subject} has no values: its step is {step}, and has to be 1 or more"
         )
     if last < first:
-        raise AxisError("PW810", f"{what} has no values: it is from {first} to {last}")
+        raise AxisError("PW810", f"{subject} has no values: it is from {first} to {last}")
     if (last - first) // step >= _MOST_OF_RANGE:
-        raise AxisError("PW572", f"{what} has more than {_MOST_OF_RANGE:,} values")
+        raise AxisError("PW572", f"{subject} has more than {_MOST_OF_RANGE:,} values")
     return range(first, last + 1, step)
 
 
 def read_values(key: str, value: object) -> Sequence[Value]:
-    """The values of a key of a table or of the top. Raises AxisError: PW571, PW572, PW810."""
+    """Returns the values of a key of a table or the top. Raises AxisError: PW571, PW572, PW810."""
     kind = _kind(key)
     if isinstance(value, Mapping) and key not in _RANGED:
         raise AxisError("PW572", f"{key} is {kind.listed}")
@@ -397,7 +397,7 @@ def read_values(key: str, value: object) -> Sequence[Value]:
 
 
 def _fitting(values: Sequence[Any], is_good: Callable[[Any], bool], expected: str) -> Sequence[Any]:
-    """The values. Raises AxisError (PW572) if one is none; of a range if an end of it is none."""
+    """Returns the values. Raises AxisError (PW572) if one is invalid, or an end of a range."""
     ends = (values[0], values[-1]) if isinstance(values, range) else values
     if not all(map(is_good, ends)):
         raise AxisError("PW572", expected)
@@ -419,26 +419,26 @@ def is_number(key: str, value: object) -> bool:
 
 
 def number_expected(key: str) -> str:
-    """Returns what a key of NUMBER_KEYS holds."""
+    """Returns the text of the required value of a key of NUMBER_KEYS."""
     return f"{key} is {KEYS[key].kind.held}"
 
 
 def read_named_values(table: str, name: str, value: object) -> Sequence[Value]:
-    """The values of a parameter or of a loop. Raises AxisError: PW571, PW572, PW810."""
-    what = f"{name!r} of {table}"
+    """Returns the values of a parameter or of a loop. Raises AxisError: PW571, PW572, PW810."""
+    subject = f"{name!r} of {table}"
     if not name or "=" in name:
-        raise AxisError("PW572", f"{what} is no name")
+        raise AxisError("PW572", f"{subject} is no name")
 
     def is_good(one: object) -> bool:
         is_whole = type(one) is int and LEAST <= one <= _MOST_PARAMETER
         return is_whole or (type(one) is float and math.isfinite(one)) or is_text(one)
 
-    expected = f"{what} is a number or a text, a list or a range of numbers"
-    return _fitting(_listed(value, what), is_good, expected)
+    expected = f"{subject} is a number or a text, a list or a range of numbers"
+    return _fitting(_listed(value, subject), is_good, expected)
 
 
 def read_axis(name: str, value: object) -> Sequence[int | str]:
-    """The values of an axis. Raises AxisError: PW571, PW572, PW810."""
+    """Returns the values of an axis. Raises AxisError: PW571, PW572, PW810."""
     if _AXIS_NAME.fullmatch(name) is None or iskeyword(name):
         message = f"{name!r} cannot name an axis: take letters, digits and _, up to 64"
         raise AxisError("PW572", message)
@@ -457,7 +457,7 @@ def read_axis(name: str, value: object) -> Sequence[int | str]:
 
 
 def read_limit(key: str, value: Any) -> int:
-    """The value of a key of ``[limits]``. Raises AxisError (PW572)."""
+    """Returns the value of a key of ``[limits]``. Raises AxisError (PW572)."""
     if not LIMITS[key].is_value(value):
         raise AxisError("PW572", f"{key} is {LIMITS[key].held}")
     return int(value)

@@ -1,7 +1,7 @@
-"""Running a plan of units: what has no answer yet is analysed, what has one is not.
+"""Runs a plan of units: units without a cached answer are analysed.
 
-Answers are written as they come, so that a run that is stopped at any moment goes on where it was.
-When all are there, the tables are written (:mod:`ptxwcet.sweeps.tables`).
+Answers are written at once, so that a stopped run continues where it was. When all are there, the
+tables are written (:mod:`ptxwcet.sweeps.tables`).
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from ptxwcet.sweeps.tables import PARQUET, Row, write_tables
 
 _PLAN = "plan.json"
 _WRITE_SECONDS = 0.25
-"""Between two writes of answers, each of which is a transaction."""
+"""The seconds between two writes of answers, each of which is a transaction."""
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class SweepResult:
-    """What came of a sweep: units by outcome, those analysed now, and where the tables are."""
+    """The result of a sweep: units by outcome, those analysed now, and the folder of the tables."""
 
     folder: Path
     outcomes: Counter[str]
@@ -49,13 +49,12 @@ def run_sweep(
     cache: Path | None = None,
     progress: Progress = lambda _done, _all: None,
 ) -> SweepResult:
-    """Runs what is missing of a plan, and writes its tables into ``folder``.
+    """Analyses the units of a plan without an answer, and writes its tables into ``folder``.
 
-    The cluster is only started if something is missing. ``cache`` is the folder of the kept
-    answers, ``folder`` without one. Raises PtxwcetError: PW823 (a folder of another plan, or one
-    that holds results though nobody said ``resume``), PW820 to PW822 (cluster), PW825 (store).
-    Cost: that of the bounds that are missing, and some 0.1 ms a unit. Memory does not grow with the
-    number of units.
+    The cluster is only started if an answer is missing. ``cache`` is the folder of answers, by
+    default ``folder``. Raises PtxwcetError: PW823 (a folder of another plan, or with results but
+    without ``resume``), PW820 to PW822 (cluster), PW825 (store). Cost: the missing bounds, and some
+    0.1 ms a unit. Memory does not grow with the number of units.
     """
     claim_of(plan).take(folder, resume=resume, is_used=_has_results)
     with AnswerStore(folder if cache is None else cache) as store:
@@ -67,7 +66,7 @@ def run_sweep(
 
 
 def claim_of(plan: SweepPlan) -> Claim:
-    """What makes an output folder a plan's."""
+    """Returns the claim by which an output folder belongs to a plan."""
     return Claim(
         "PW823",
         {"plan": Path(plan.path).name, "sha256": plan.sha256},
@@ -84,9 +83,9 @@ def claim_of(plan: SweepPlan) -> Claim:
 
 
 def compiled_in(folder: Path, plan: str) -> Path | None:
-    """The output folder, where what a plan has compiled is found again if no other one is named.
+    """Returns the output folder as the default cache of files that a plan compiles.
 
-    None for a folder of another plan or with other files: nothing is left in it.
+    The result is None for a folder of another plan or with other files: nothing is written to it.
     """
     mark = folder / _PLAN
     try:
@@ -95,24 +94,24 @@ def compiled_in(folder: Path, plan: str) -> Path | None:
         else:
             is_ours = not _holds_files(folder)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None  # the claim says what is wrong with it
+        return None  # the claim reports the problem
     return folder if is_ours else None
 
 
 def _holds_files(folder: Path) -> bool:
-    """Whether there is more in a folder than what was compiled. Raises OSError."""
+    """Returns whether a folder has more than compiled files. Raises OSError."""
     return folder.is_dir() and any(one.name != COMPILED for one in folder.iterdir())
 
 
 class _Run:
-    """One run: the units under way, by number, and how many are done."""
+    """One run: the units in progress, by number, and the number of units that are done."""
 
     def __init__(self, plan: SweepPlan, store: AnswerStore, progress: Progress) -> None:
         self._plan, self._store, self._progress = plan, store, progress
         self._inputs = Inputs()
         self._under_way: dict[int, KeyedRequest] = {}
-        self._keys: set[str] = set()  # of units under way: equal units are analysed once
-        self._failed: set[str] = set()  # in this run: nor are these tried again
+        self._keys: set[str] = set()  # of units in progress: equal units are analysed once
+        self._failed: set[str] = set()  # in this run: these are not tried again either
         self._total = plan.count()
         self._entries: list[KeptEntry | KeptFailure] = []  # that are not written yet
         self._written = time.monotonic()
@@ -120,7 +119,7 @@ class _Run:
         self.analysed = 0
 
     def keep(self, results: Iterator[Result | None]) -> None:
-        """Keeps what comes of the units."""
+        """Stores the results of the units."""
         try:
             for result in results:
                 if result is not None:
@@ -135,7 +134,7 @@ class _Run:
             self._write()
 
     def rows(self) -> Iterator[Row]:
-        """The rows of the tables, in the plan's order."""
+        """Yields the rows of the tables, in the plan's order."""
         for planned in self._plan.units():
             keyed = self._inputs.keyed(planned.request)
             kept = self._store.summary(keyed.key)
@@ -145,7 +144,7 @@ class _Run:
             yield Row(planned, keyed, *kept)
 
     def missing(self) -> Iterator[Unit]:
-        """The units without an answer, in the plan's order; they are under way then."""
+        """Yields the units without an answer, in the plan's order; they are then in progress."""
         for planned in self._plan.units():
             keyed = self._inputs.keyed(planned.request)
             key = keyed.key
@@ -159,7 +158,7 @@ class _Run:
                 yield unit
 
     def _unit(self, planned: PlannedUnit, keyed: KeyedRequest) -> Unit | None:
-        """The unit; None, with a row that says so, if a file is not as it was any more."""
+        """Returns the unit; None, with a row that reports it, if a file has changed."""
         try:
             return kernel_unit(planned.index, keyed, self._inputs.supplied(keyed))
         except ChangedFile as changed:
@@ -170,7 +169,7 @@ class _Run:
             return None
 
     def _write(self) -> None:
-        """Writes what has come of units, which are under way until then."""
+        """Writes the results of units, which are in progress until then."""
         self._store.add(self._entries)
         for entry in self._entries:
             self._keys.discard(entry.key)
@@ -182,7 +181,7 @@ class _Run:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a folder of results is claimed with: a mark, and what is said if it is not ours.
+    """The claim to a folder of results: a mark, and the messages if the folder is another's.
 
     Equal values of ``key`` in marks are of one plan. ``others`` and ``again`` are the message and
     remedy for a folder of another plan, and for one with results of this one.
@@ -227,7 +226,7 @@ class Claim:
 
 
 def _has_results(folder: Path) -> bool:
-    """Whether a run kept anything in a folder: one whose cluster was not there did not."""
+    """Returns whether a run kept anything in a folder: one whose cluster was not there did not."""
     if (folder / PARQUET).exists():
         return True
     if not (folder / STORE).exists():

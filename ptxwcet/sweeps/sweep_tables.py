@@ -1,7 +1,7 @@
-"""One table ``[[sweep]]`` as its units are made from it: axes, conditions, and what each key holds.
+"""One table ``[[sweep]]`` as the source of its units: axes, conditions, and the values of its keys.
 
-A combination of axes decides the text of every template. For it there are subjects (a file, a
-launch file, a kernel), and for each subject the product of the values of all other keys.
+A combination of axes decides the text of every template. It has subjects (a file, a launch file, a
+kernel), and for each subject the product of the values of all other keys.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from ptxwcet.sweeps.expressions import Condition, NoValueError, Template, Value,
 
 _LONGEST_SHOWN = 300
 Code = tuple[str, str | None, str, bool]
-"""The path of a file, for which architecture and with which options PTX is made of it, or machine
-code: of PTX none.
+"""The path of a file, the target and options of its compilation to PTX, and whether to machine
+code; the defaults for PTX.
 """
 _Subject = tuple[Code, str | None, str | None]
 """The code, the launch file as the plan names it, the kernel."""
@@ -38,7 +38,7 @@ _Subject = tuple[Code, str | None, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What one key holds: its values, of which templates depend on the axes."""
+    """The values of one key; templates among them depend on the axes."""
 
     elements: Sequence[Value | Template]
     has_templates: bool
@@ -48,17 +48,17 @@ class Choice:
         """The axes that it names. Cost: linear in its values."""
         if not self.has_templates:
             return frozenset()
-        templates = (one for one in self.elements if isinstance(one, Template))
+        templates = (element for element in self.elements if isinstance(element, Template))
         return frozenset(name for template in templates for name in template.names)
 
     def values(self, axes: Values) -> Sequence[Value]:
-        """Its values for a combination of axes. Raises NoValueError."""
+        """Returns its values for a combination of axes. Raises NoValueError."""
         if not self.has_templates:
             return self.elements  # type: ignore[return-value]  # none of them is a template
         return [one.render(axes) if isinstance(one, Template) else one for one in self.elements]
 
     def texts(self, axes: Values) -> list[str]:
-        """Its values as texts. Raises NoValueError."""
+        """Returns its values as texts. Raises NoValueError."""
         return [str(value) for value in self.values(axes)]
 
 
@@ -68,11 +68,11 @@ NOTHING = Choice((), False)
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What a plan leads to: files by the text that names them, kernels by file, machines by name.
+    """The inputs of a plan: files by the text that names them, kernels by file, machines by name.
 
-    ``kernels`` of a file are None if it cannot be read. Of a file nothing is kept but that, the
-    ``names`` of its parameters, those of places at which bounds are said that have ``loops``, and
-    the request with what was ``made`` of it.
+    ``kernels`` of a file are None if it is unreadable. Stored of a file are only these, the
+    ``names`` of its parameters, the places of stated bounds that have ``loops``, and the request
+    with the text that was ``made`` of it.
     """
 
     folder: str
@@ -87,17 +87,17 @@ class Sources:
     are_made: dict[tuple[str, bool], bool] = field(default_factory=dict)
 
     def kernels_of(self, code: Code) -> tuple[str, ...] | None:
-        """The names of a file's kernels, None if it cannot be read. It is parsed once."""
+        """Returns the names of a file's kernels, None if it cannot be read. It is parsed once."""
         if code not in self.kernels:
             try:
                 request = self.made[code]
-                kernels = [one for one in read_module(request).kernels if one.has_body]
-                self.kernels[code] = tuple(one.name for one in kernels)
-                for one in (one for one in kernels if not isinstance(one, UnreadKernel)):
+                kernels = [kernel for kernel in read_module(request).kernels if kernel.has_body]
+                self.kernels[code] = tuple(kernel.name for kernel in kernels)
+                for one in (kernel for kernel in kernels if not isinstance(kernel, UnreadKernel)):
                     known = [(str(each.index), each.name) for each in one.parameters]
                     called = cuda_parameter_names(one, request) or ()
                     self.names[code, one.name] = frozenset(chain(called, *known))
-            except Exception:  # whoever analyses it will say why
+            except Exception:  # the analysis reports the reason
                 self.kernels[code] = None
         return self.kernels[code]
 
@@ -107,7 +107,7 @@ class Sources:
         self.looked_up.update((code, place) for place in new)
         if new and self.kernels_of(code) is not None:
             module = read_module(self.made[code])
-            bodies = [one for one in module.kernels if one.has_body]
+            bodies = [kernel for kernel in module.kernels if kernel.has_body]
             for kernel, found in loops_named(module, bodies, new).items():
                 self.loops.setdefault((code, kernel), set()).update(found)
 
@@ -118,25 +118,25 @@ class Sources:
         others: Iterable[str | None],
         names: Iterable[str],
     ) -> frozenset[str]:
-        """The parameters, or places of loops, that others of the kernels have, not this one."""
+        """Returns the parameters, or places of loops, that other kernels have, but not this one."""
         code, _, kernel = subject
         own = held.get((code, kernel or ""), frozenset(names))
-        known = [held.get((code, one or ""), ()) for one in others]
+        known = [held.get((code, other or ""), ()) for other in others]
         return frozenset(names).intersection(frozenset().union(*known)).difference(own)
 
     def has_kernel(self, code: Code, name: str) -> bool:
-        """Whether a file has a kernel that is meant by a name, or cannot be read."""
+        """Returns whether a file has a kernel that is meant by a name, or cannot be read."""
         known = self.kernels_of(code)
         return known is None or bool(_meant(name, known))
 
     def is_made(self, path: str, *, is_code: bool) -> bool:
-        """Whether something is made of a file, before it is read. It is opened once."""
+        """Returns whether something is made of a file, before it is read. It is opened once."""
         if (path, is_code) not in self.are_made:
             self.are_made[path, is_code] = is_made(path, is_code=is_code)
         return self.are_made[path, is_code]
 
     def launched(self, name_of_file: str) -> str | None:
-        """The kernel that a launch file names; None if it names none, or cannot be read."""
+        """Returns the kernel that a launch file names; None if it names none, or cannot be read."""
         path = os.path.join(self.folder, name_of_file)
         if path not in self.launches:
             try:
@@ -152,9 +152,9 @@ class Sources:
 class SweepTable:
     """A table without mistakes; ``number`` is from 1.
 
-    ``making`` are the keys MAKING and MACHINE_CODE, ``choices`` those of a launch that stand alone,
-    and ``sms``. ``schedules`` are the pairs of a method and its policy. Each unit is linked with
-    all of ``link``.
+    ``making`` are the keys MAKING and MACHINE_CODE, ``choices`` the scalar keys of a launch, and
+    ``sms``. ``schedules`` are the pairs of a method and its policy. Each unit is linked with all of
+    ``link``.
     """
 
     number: int
@@ -174,7 +174,7 @@ class SweepTable:
 
     @property
     def is_code(self) -> bool:
-        """Whether the machine code of its files is bounded, at least beside their PTX."""
+        """True if the machine code of its files is bounded, possibly in addition to their PTX."""
         return True in self.making[MACHINE_CODE].elements
 
     @property
@@ -183,7 +183,7 @@ class SweepTable:
         return frozenset(name for condition in self.where for name in condition.names)
 
     def all_choices(self) -> Iterator[tuple[str, Choice]]:
-        """What its keys hold, with what they are called."""
+        """Yields the values of its keys, with their names."""
         yield "files", self.files
         yield "kernels", self.kernels
         yield from self.making.items()
@@ -195,7 +195,7 @@ class SweepTable:
             yield from ((f"{key}.{name}", choice) for name, choice in choices.items())
 
     def combinations(self) -> Iterator[dict[str, int | str]]:
-        """The combinations of axes that ``where`` leaves in.
+        """Yields the combinations of axes that ``where`` leaves in.
 
         One for which a condition is false is out, whatever the others are; raises NoValueError if
         none is false and one has no value. Cost: linear in the product; a condition is decided as
@@ -214,7 +214,7 @@ class SweepTable:
         values: dict[str, int | str],
         failure: NoValueError | None,
     ) -> Iterator[dict[str, int | str]]:
-        """The combinations that begin with these values, of the first axes."""
+        """Yields the combinations that begin with these values, of the first axes."""
         for condition in decided[len(values)]:
             try:
                 if not condition.holds(values):
@@ -231,13 +231,13 @@ class SweepTable:
             yield values
 
     def fixed_factor(self) -> int:
-        """How many units each subject has for one combination of axes."""
+        """Returns how many units each subject has for one combination of axes."""
         choices = (*self.choices.values(), *self.parameters.values(), *self.loop_bounds.values())
         sizes = prod(len(choice.elements) for choice in (*choices, self.machines))
         return sizes * max(len(self.latencies.elements), 1) * len(self.schedules)
 
     def subjects(self, values: Values, sources: Sources) -> Iterator[_Subject]:
-        """The files, launch files and kernels of a combination of axes, which has been checked."""
+        """Yields the files, launch files and kernels of a checked combination of axes."""
         launches: list[str | None] = [*self.launches.texts(values)] or [None]
         names = self.kernels.texts(values)
         for code in self.codes(values, sources):
@@ -246,7 +246,7 @@ class SweepTable:
                     yield code, launch, kernel
 
     def codes(self, values: Values, sources: Sources) -> list[Code]:
-        """The files of a combination of axes, each as it is compiled, which has been checked."""
+        """Returns the files of a checked combination of axes, each with its compilation."""
         making: list[Sequence[Any]] = [self.making[key].texts(values) or [None] for key in MAKING]
         making.append(self.making[MACHINE_CODE].elements or [False])
         return list(
@@ -261,9 +261,9 @@ class SweepTable:
         )
 
     def named_choices(self) -> Iterator[tuple[str, Choice]]:
-        """What may tell units apart besides the axes, by the name of its column.
+        """Yields the values that may distinguish units besides the axes, by column name.
 
-        ``param.NAME``, ``set.KEY`` and ``loop.NAME``; not what has a column in all results.
+        Names are ``param.NAME``, ``set.KEY`` and ``loop.NAME``, without columns of all results.
         """
         for name, choice in self.parameters.items():
             yield f"param.{name}", choice
@@ -278,7 +278,7 @@ class SweepTable:
     def _named(
         self, code: Code, launch: str | None, keys: Mapping[str, Any]
     ) -> dict[str, int | str | None]:
-        """The values of a unit under these names: what is no integer is a text."""
+        """Returns the values of a unit under these names: integers, and others as text."""
         held = {
             **{f"set.{key}": value or "" for key, value in zip(MAKING, code[1:3], strict=True)},
             f"set.{MACHINE_CODE}": str(code[3]).lower(),
@@ -295,7 +295,7 @@ class SweepTable:
         }
 
     def requests(self, sources: Sources) -> Iterator[tuple[Request, dict[str, int | str | None]]]:
-        """The units in order: each request, with the values of axes and of named_choices.
+        """Yields the units in order: each request, with the values of axes and of named_choices.
 
         Nothing is held but one combination of axes. Cost of a unit: linear in the keys.
         """
@@ -325,7 +325,7 @@ class SweepTable:
                     keys[LINK] = self.link
                     bounds = {place: next(taken) for place in loops}
                     keys["loop_bounds"] = {
-                        one: bounds[one] for one in loops if one not in elsewhere
+                        loop: bounds[loop] for loop in loops if loop not in elsewhere
                     }
                     latency, machine, (method, policy) = taken
                     code, launch, kernel = subject
@@ -336,7 +336,7 @@ class SweepTable:
 
 
 def _products(factors: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
-    """All combinations, the last factor varies fastest; none is copied, as itertools does."""
+    """Yields all combinations, the last factor varies fastest; unlike itertools it copies none."""
     if not factors:
         yield ()
         return
@@ -348,29 +348,29 @@ def _products(factors: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
 def _kernels(
     code: Code, launch: str | None, names: list[str], sources: Sources
 ) -> Sequence[str | None]:
-    """The kernels of a file that are meant; None where only the analysis can say which."""
-    known = sources.kernels_of(code)
+    """Returns the selected kernels of a file; None if only the analysis can select them."""
+    kernels = sources.kernels_of(code)
     if names:
         wanted: list[str] = names
     elif launch is None:
-        return known or (None,)
+        return kernels or (None,)
     else:
         named = sources.launched(launch)
         if named is None:
-            return known if known is not None and len(known) == 1 else (None,)
+            return kernels if kernels is not None and len(kernels) == 1 else (None,)
         wanted = [named]
-    if known is None:
+    if kernels is None:
         return wanted
-    meant = [kernel for name in wanted for kernel in _meant(name, known)]
+    meant = [kernel for name in wanted for kernel in _meant(name, kernels)]
     return list(dict.fromkeys(meant)) if names else meant or (None,)
 
 
-@lru_cache(maxsize=4096)  # asked anew for every combination of axes
+@lru_cache(maxsize=4096)  # called again for every combination of axes
 def _meant(name: str, known: tuple[str, ...]) -> tuple[str, ...]:
     return names_meant(name, known)
 
 
 def for_values(values: Values, names: Collection[str]) -> str:
-    """``, for tm = 16, tn = 32``: the end of a message about what these axes lead to."""
+    """Returns ``, for tm = 16, tn = 32``: the end of a message about these axes."""
     listed = ", ".join(f"{name} = {value}" for name, value in values.items() if name in names)
     return f", for {listed[:_LONGEST_SHOWN]}" if listed else ""

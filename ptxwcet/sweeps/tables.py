@@ -21,7 +21,7 @@ from ptxwcet.sweeps.sweep_reading import RESULT_COLUMNS
 
 PARQUET, CSV, EFFORT = "results.parquet", "results.csv", "effort.csv"
 BEFORE, AFTER = RESULT_COLUMNS[:2], RESULT_COLUMNS[2:]
-"""Columns that every table has; between them stand those of the plan."""
+"""Columns that every table has; the plan's are between them."""
 INTEGERS = ("unit", "memory_latency", "cycles", "block_cycles", "launch_cycles")
 _FLOATS = ("seconds",)
 _ROWS = 10_000  # held at once
@@ -29,7 +29,7 @@ _ROWS = 10_000  # held at once
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A unit and what came of it: the fields of a Summary, the seconds that its analysis took."""
+    """A unit and its result: the fields of a Summary, the seconds of its analysis."""
 
     planned: PlannedUnit
     keyed: KeyedRequest
@@ -37,9 +37,9 @@ class Row:
     seconds: float | None
 
     def cells(self) -> list[Any]:
-        """The values of all columns, in their order."""
+        """Returns the values of all columns, in their order."""
         request, here = self.planned.request, describe_here()
-        known = {
+        by_name = {
             **self.summary,
             "file": request.path,
             "file_sha256": self.keyed.file_sha256,
@@ -51,15 +51,15 @@ class Row:
             "sources_sha256": here["sources"],
         }
         before = (self.planned.index, self.keyed.key)
-        return [*before, *self.planned.values, *(known[name] for name in AFTER)]
+        return [*before, *self.planned.values, *(by_name[name] for name in AFTER)]
 
 
 def write_tables(plan: SweepPlan, folder: Path, rows: Iterator[Row]) -> Counter[str]:
-    """Writes the tables into a folder, each whole or not at all; how many units ended how.
+    """Writes the tables into a folder, each whole or not at all; returns the counts of outcomes.
 
     Raises PtxwcetError (PW233). Cost: linear; 10,000 rows are held at once.
     """
-    # here: these libraries are an extra
+    # imported here: these libraries are an extra
     import pyarrow as arrow
     import pyarrow.parquet as parquet
 
@@ -96,28 +96,28 @@ def write_tables(plan: SweepPlan, folder: Path, rows: Iterator[Row]) -> Counter[
             cells = [
                 [
                     _as_text(value) if text else value
-                    for value, text in zip(row.cells(), is_text, strict=True)
+                    for value, text in zip(result.cells(), is_text, strict=True)
                 ]
-                for row in part
+                for result in part
             ]
             arrays = [
                 arrow.array(values, field.type)
                 for values, field in zip(zip(*cells, strict=True), schema, strict=True)
             ]
             writer.write_table(arrow.Table.from_arrays(arrays, schema=schema))
-            lines.writerows([[spelled(value) for value in row] for row in cells])
-            for row in part:
-                outcomes[row.summary["outcome"]] += 1
-                seconds = "" if row.seconds is None else f"{row.seconds:.4f}"
-                times.writerow((row.planned.index, seconds))
+            lines.writerows([[spelled(value) for value in result] for result in cells])
+            for result in part:
+                outcomes[result.summary["outcome"]] += 1
+                seconds = "" if result.seconds is None else f"{result.seconds:.4f}"
+                times.writerow((result.planned.index, seconds))
     return outcomes
 
 
 class _Lines:
-    """Takes the rows of a ``csv.writer``, and ends each with a line feed alone.
+    """Takes the rows of a ``csv.writer``, and ends each with a line feed only.
 
     The writer of Python 3.11 quotes a carriage return only if its own lines end with one: without
-    the quotes a name that holds one would be two rows.
+    the quotes a name with one would be two rows.
     """
 
     def __init__(self, file: IO[str]) -> None:
@@ -130,16 +130,16 @@ class _Lines:
 
 @contextmanager
 def _text(file: IO[bytes]) -> Iterator[io.TextIOWrapper]:
-    """A file to write text to; it stays open."""
+    """Yields a file to write text to; it stays open."""
     text = io.TextIOWrapper(file, "utf-8", newline="", write_through=True)
     yield text
     text.detach()
 
 
 def _as_text(value: object) -> str | None:
-    """A value of a column of texts; what UTF-8 cannot hold (of a file's name) as its number.
+    """Returns a value of a column of texts; characters that UTF-8 lacks as their numbers.
 
-    An empty text is none: CSV cannot tell them apart.
+    An empty text becomes None: CSV cannot distinguish them.
     """
     if value is None or value == "":
         return None

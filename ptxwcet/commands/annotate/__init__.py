@@ -1,1 +1,1 @@
-"""``ptxwcet annotate``: the source with what each line costs."""
+"""``ptxwcet annotate``: the source with the cycles of each line."""

@@ -1,4 +1,4 @@
-"""``ptxwcet annotate FILE``: the code with the cycles of each line, and why."""
+"""``ptxwcet annotate FILE``: lists the code with the cycles of each line and their cause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``ptxwcet annotate phases``: when a warp alone executes and when it idles (Algorithm 1)."""
+"""``ptxwcet annotate phases``: prints when an isolated warp executes and when it idles."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def annotate_phases(warp: int, form: str, **given: Any) -> int:
         for one in alone:
             if one.phases is None and not is_quiet():
                 echo(f"kernel {one.readable}, warp {one.warp}: {_NO_PHASES}", err=True)
-    diagnostics += [one for refused in answer.refused for one in refused.diagnostics]
+    diagnostics += [diagnostic for refused in answer.refused for diagnostic in refused.diagnostics]
     return finish(diagnostics, is_partial=bool(answer.answered))
 
 
@@ -64,9 +64,9 @@ _NO_PHASES = "execution time and phases are not given: the warp has no single kn
 
 @dataclass(frozen=True, slots=True)
 class _WarpAlone:
-    """A warp, run alone: length, execution time and phases in cycles, None if not given.
+    """An isolated warp: length, execution time and phases in cycles, None if not given.
 
-    ``waits_behind_units``: the length leaves out waiting at servers behind the units.
+    ``waits_behind_units``: the length leaves out waiting at servers after the units.
     """
 
     kernel: str
@@ -80,7 +80,7 @@ class _WarpAlone:
 
 
 def _alone(analysis: KernelAnalysis, warp: int) -> _WarpAlone:
-    """A warp of the worst block, run alone. Raises PtxwcetError (PW211, PW326)."""
+    """Returns an isolated warp of the worst block. Raises PtxwcetError (PW211, PW326)."""
     require_no_sizes(analysis.launch, analysis.kernel.span)
     worst = analysis.worst
     for path, section in zip(worst.paths.warps, worst.analysis.uncut, strict=True):
@@ -106,14 +106,14 @@ def _alone(analysis: KernelAnalysis, warp: int) -> _WarpAlone:
 
 
 def _table(rows: Sequence[_WarpAlone]) -> str:
-    """The phases as CSV, a row each; of a warp without phases there is none."""
+    """Returns the phases as CSV, a row each; a warp without phases has no row."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("kernel", "warp", "phase", "start", "cycles", "repeats"))
-    for one in rows:
-        for phase, repeats in _flat(one.phases or (), ()):
+    for row in rows:
+        for phase, repeats in _flat(row.phases or (), ()):
             cells = (phase.kind.value, phase.start, phase.duration, " ".join(repeats))
-            writer.writerow((one.readable, one.warp, *cells))
+            writer.writerow((row.readable, row.warp, *cells))
     return text.getvalue()
 
 

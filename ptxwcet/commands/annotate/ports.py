@@ -1,4 +1,4 @@
-"""``ptxwcet annotate ports``: what an iteration asks of each unit, and the chain it waits for."""
+"""``ptxwcet annotate ports``: prints the load of each unit and the critical chain per iteration."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class LoopPortsRow:
 
     @property
     def port_names(self) -> Mapping[str, str]:
-        """What each port is called, with how many of it share its sum if that is more than one."""
+        """The label of each port, with the number of ports that share its sum if several do."""
         return {
             port: f"{port} /{number}" if (number := self.servers[port]) > 1 else port
             for port in self.ports
@@ -124,46 +124,46 @@ def annotate_ports(form: str, **given: Any) -> int:
 
 
 def ports_of_file(request: Request) -> tuple[FileAnswer, PortsReport]:
-    """The bounds of a file's kernels, and what iterations of their loops take. Raises PtxwcetError.
+    """Returns the bounds of a file's kernels and their port loads. Raises PtxwcetError.
 
-    Cost: that of the bounds, and linear in the loops' bodies.
+    Cost: as the bounds, and linear in the loops' bodies.
     """
     answer = bound_file(request)
     answer = replace(answer, kernels=tuple(map(_without_sizes, answer.kernels)))
     return answer, kernel_report(PortsReport, answer, _kernel)
 
 
-def _without_sizes(row: KernelAnalysis | RefusedKernel) -> KernelAnalysis | RefusedKernel:
-    """The row, refused where the launch says how large arrays are, which counts for nothing."""
-    if isinstance(row, RefusedKernel):
-        return row
+def _without_sizes(kernel: KernelAnalysis | RefusedKernel) -> KernelAnalysis | RefusedKernel:
+    """Returns the row, refused if the launch states array sizes, which phases and ports ignore."""
+    if isinstance(kernel, RefusedKernel):
+        return kernel
     try:
-        require_no_sizes(row.launch, row.kernel.span)
+        require_no_sizes(kernel.launch, kernel.kernel.span)
     except PtxwcetError as error:
-        return refuse(row.kernel, error)
-    return row
+        return refuse(kernel.kernel, error)
+    return kernel
 
 
 def _kernel(analysis: KernelAnalysis) -> PortsKernel:
-    """The loops of the worst kind of block, each as it is executed most often."""
+    """Returns the loops of the worst kind of block, each as it is executed most often."""
     workload = analysis.worst.analysis.workload
-    found: dict[int, tuple[int, tuple[Node, ...]]] = {}
+    executed: dict[int, tuple[int, tuple[Node, ...]]] = {}
     for warps in workload.classes:
         for node in entered(warps.program.body):
             if isinstance(node, Repeat | BlockRepeat) and node.count > 1:
                 loop, _, times = _loop_of(analysis, node.body)
                 count = node.count * times
-                if times and count > found.get(loop, (0,))[0]:
-                    found[loop] = count, node.body
+                if times and count > executed.get(loop, (0,))[0]:
+                    executed[loop] = count, node.body
     row = partial(_loop_row, analysis)
     return PortsKernel(
         *kernel_head(analysis.kernel, analysis.launch),
-        tuple(row(loop, *found[loop]) for loop in sorted(found)),
+        tuple(row(loop, *executed[loop]) for loop in sorted(executed)),
     )
 
 
 def _loop_of(analysis: KernelAnalysis, body: tuple[Node, ...]) -> tuple[int, int, int]:
-    """The loop whose iterations a body is, and how many at least and at most; 0: of no loop."""
+    """Returns the loop whose body this is and its least and largest count; 0 if it is no loop's."""
     own = (issued(node) for node in entered(body))
     origins = {one.origin for one in own if one is not None}
     blocks = {
@@ -181,7 +181,7 @@ def _loop_of(analysis: KernelAnalysis, body: tuple[Node, ...]) -> tuple[int, int
 
 
 def _executions(body: tuple[Node, ...], index: int) -> tuple[int, int]:
-    """How often a way through a body executes an instruction at least and at most."""
+    """Returns the least and largest number of executions of an instruction by a body."""
     least = most = 0
     for node in body:
         own = issued(node)
@@ -234,13 +234,13 @@ def _sources(analysis: KernelAnalysis, chain: Iterable[int]) -> Mapping[str, str
     """Returns where the figures of the instructions on a chain are from, by their opcodes."""
     kernel, machine, sources = analysis.kernel, analysis.machine, dict[str, str]()
     for index in chain:
-        one, code = kernel.instructions[index], kernel.code
+        step, code = kernel.instructions[index], kernel.code
         kind = None if code is None else code.encoded[index].kind
-        row = None if one.op_class is None else row_of(one, one.op_class, machine, kind)
-        name = one.mnemonic.partition(".")[0]
-        if isinstance(row, OpTiming):
-            sources[name] = row.source
-        if one.op_class is OpClass.BRANCH and (bubble := machine.taken_branch_bubble_cycles):
+        timing = None if step.op_class is None else row_of(step, step.op_class, machine, kind)
+        name = step.mnemonic.partition(".")[0]
+        if isinstance(timing, OpTiming):
+            sources[name] = timing.source
+        if step.op_class is OpClass.BRANCH and (bubble := machine.taken_branch_bubble_cycles):
             sources[name] += f"; taken, {bubble} more, as the file says without a source"
     return sources
 
@@ -248,9 +248,7 @@ def _sources(analysis: KernelAnalysis, chain: Iterable[int]) -> Mapping[str, str
 def _ports(
     pressure: Pressure, machine: Machine, times: int
 ) -> dict[str, tuple[dict[int, Fraction], Fraction]]:
-    """Cycles an iteration by port: of each instruction, and in all; ports that nothing takes are
-    left out.
-    """
+    """Returns the cycles per iteration of each used port: of each instruction, and their total."""
     memory = Fraction(machine.cycles_per_1024_sectors, 1024)
     named = {ISSUE: pressure.issue, **pressure.units, PATH: pressure.path, MEMORY: pressure.sectors}
     ports = {}
@@ -263,7 +261,7 @@ def _ports(
 
 
 def _servers(machine: Machine, port: str) -> int:
-    """Servers of a unit that a warp has: those of its sub-core."""
+    """Returns the number of servers of a unit that a warp can use: the servers of its sub-core."""
     count = next((unit.count for unit in machine.units if unit.name == port), 1)
     cores = machine.schedulers_per_sm
     if count % cores == 0:

@@ -1,8 +1,8 @@
-"""Code with what each of its lines pays of the bound, and why: as data. Schema number 1.
+"""Annotated code as data: the share of each line in the bound, and its cause. Schema number 1.
 
-Every cycle of the bound of a block is on one line, so that lines add up to it, and so do those of
-the bound of a launch (:mod:`ptxwcet.bounds.explanation` says how cycles are charged). What no line
-that is shown pays is ``elsewhere``.
+Every cycle of the bound of a block is charged to one line, so the lines add up to it; so do the
+cycles of the launch bound (:mod:`ptxwcet.bounds.explanation` defines how cycles are charged).
+``elsewhere`` has the cycles that belong to no line that is shown.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ NO_INSTRUCTION = "of no instruction: none takes time"
 
 
 class Part(Enum):
-    """What cycles of a bound are: the slowest warp issues an instruction, waits for its result or
-    for its unit, or stands back while other warps execute it.
+    """A part of a bound: the slowest warp issues an instruction, waits for its result or for its
+    unit, or is delayed while other warps execute.
     """
 
     ISSUE = "issue"
@@ -158,8 +158,8 @@ def build_annotation(
 ) -> AnnotationReport:
     """Returns the annotated code of each kernel.
 
-    ``source`` is the path of the CUDA source if it does not lie beside the PTX file. ``only``: no
-    other lines than those of regions. Cost: linear in the lines.
+    ``source`` is the path of the CUDA source unless it is in the folder of the PTX file. ``only``:
+    no other lines than those in regions. Cost: linear in the lines.
     """
     row_of = partial(_annotated, SourceLines(answer.path, source), wants_ptx, only)
     return kernel_report(AnnotationReport, answer, row_of)
@@ -169,9 +169,9 @@ def _annotated(
     files: SourceLines, wants_ptx: bool, only: bool, bounded: ExplainedKernel
 ) -> AnnotatedKernel:
     paid = bounded.explained.paid
-    totals = {index: one.total for index, one in paid.items()}
+    totals = {index: paid_cycles.total for index, paid_cycles in paid.items()}
     listing = build_listing(bounded.kernel, totals, files)
-    at_hand = tuple(one for one in listing.sources if one.lines)
+    at_hand = tuple(source for source in listing.sources if source.lines)
     is_source = bool(at_hand) and not wants_ptx
     shown = at_hand if is_source else listing.code
     bound = bounded_row(None, None, bounded.analysis)
@@ -184,8 +184,8 @@ def _annotated(
     return AnnotatedKernel(
         bound,
         SOURCE if is_source else PTX,
-        () if wants_ptx else tuple(one.name for one in listing.sources if not one.lines),
-        tuple(AnnotatedFile(*one) for one in listed if one[1] or not only),
+        () if wants_ptx else tuple(source.name for source in listing.sources if not source.lines),
+        tuple(AnnotatedFile(*paid_cycles) for paid_cycles in listed if paid_cycles[1] or not only),
         (
             *_rest(sums, (every if asked is None else every & asked) - named),
             *(() if asked is None else (sums.of(None, OUTSIDE, every - asked),)),
@@ -196,7 +196,7 @@ def _annotated(
 
 
 def _lines(file: CodeFile, sums: _Sums, asked: Set[int] | None) -> Iterator[AnnotatedLine]:
-    """The lines; those with instructions that are asked for alone, with what these pay."""
+    """Yields the lines with the cycles they pay; if some are requested, only these lines."""
     for line in file.lines:
         inside = [i for i in line.instructions if asked is None or i in asked]
         if inside:
@@ -206,12 +206,12 @@ def _lines(file: CodeFile, sums: _Sums, asked: Set[int] | None) -> Iterator[Anno
 
 
 def _rest(sums: _Sums, indices: Iterable[int]) -> list[AnnotatedLine]:
-    """What instructions of no shown line pay, summed by their places; the most first."""
+    """Returns the cycles of instructions on no shown line, summed by place, largest first."""
     by_place: dict[str, list[int]] = {}
     for index in sorted(indices):
         by_place.setdefault(place(sums.row.kernel, index), []).append(index)
     found = [sums.of(None, where, group) for where, group in by_place.items()]
-    return sorted(found, key=lambda one: (-(one.cycles or 0), one.text))
+    return sorted(found, key=lambda line: (-(line.cycles or 0), line.text))
 
 
 def _of_launch_alone(bounded: ExplainedKernel) -> Iterator[AnnotatedLine]:
@@ -237,7 +237,7 @@ class _Sums:
     paid: Mapping[int, PaidCycles]
 
     def of(self, number: int | None, text: str, indices: Iterable[int]) -> AnnotatedLine:
-        """The row of a line with these instructions."""
+        """Returns the row of a line with these instructions."""
         cycles_of_bound, launch = self.row.explained.cycles, self.row.launch
         total = PaidCycles()
         by_cause: Counter[tuple[int, str]] = Counter()
@@ -257,7 +257,7 @@ class _Sums:
 
 
 def _cause(by_cause: Counter[tuple[int, str]]) -> Cause | None:
-    """The part with most cycles, and the opcode with most of that part."""
+    """Returns the part with most cycles, and the opcode with most of that part."""
     parts: Counter[int] = Counter()
     for (part, _), cycles in by_cause.items():
         parts[part] += cycles

@@ -1,4 +1,4 @@
-"""The bounds of each kernel of a PTX file, and which instruction pays how much of them.
+"""The bounds of each kernel of a PTX file, and the share of each instruction in them.
 
 >>> from ptxwcet.commands.annotate.study import explain_file
 >>> from ptxwcet.opened.request import Request
@@ -31,11 +31,11 @@ from ptxwcet.support.source import SourceFile, Span
 
 @dataclass(frozen=True, slots=True)
 class ExplainedKernel:
-    """The bounds of a kernel, and what its instructions pay of them.
+    """The bounds of a kernel, and the cycles that its instructions pay of them.
 
-    ``explained`` takes the safe bound of a block apart; ``launch`` by instruction that of the whole
-    launch, without gaps of the launcher and overhead, None where no launch is bounded. ``regions``
-    are the parts that are marked, or asked for.
+    ``explained`` splits the safe bound of a block; ``launch`` splits the bound of the launch by
+    instruction, without launcher gaps and overhead; it is None without a launch bound. ``regions``
+    are the marked or requested parts.
     """
 
     analysis: KernelAnalysis
@@ -50,11 +50,11 @@ class ExplainedKernel:
 
 
 def explain_file(request: Request, places: Sequence[str] = ()) -> Answer[ExplainedKernel]:
-    """Bounds and explains each requested kernel; one whose waits do not settle is refused (PW404).
+    """Bounds and explains each requested kernel; refuses one whose waits do not settle (PW404).
 
-    So is one without such ``places``, or with half a mark (PW248, PW651). Raises PtxwcetError for
-    input that concerns no single kernel. Cost: that of the bounds, and an attribution for each
-    section and kind of warps, independent of trip counts.
+    Also refuses a kernel without such ``places``, or with half a mark (PW248, PW651). Raises
+    PtxwcetError for input that concerns no single kernel. Cost: as the bounds, and an attribution
+    for each section and kind of warps, independent of trip counts.
     """
     machine = load_machine(request.machine, request.memory_latency_cycles)
     opened = open_request(request)
@@ -72,11 +72,10 @@ def explain_file(request: Request, places: Sequence[str] = ()) -> Answer[Explain
     return Answer(request.path, opened.sha256, machine, opened.each(explained))
 
 
-# --- Parts of a kernel whose cycles are summed alone: between marks in the source, or lines of it -
+# --- Regions of a kernel whose cycles are summed: between marks in the source, or lines of it -----
 # ``asm volatile("// ptxwcet: region NAME")`` begins a region and ``// ptxwcet: region end`` ends
-# the one that was begun last. Its instructions are those between the comments where the compiler
-# has put them in the PTX; where it copies the comments (unrolling, inlining) all copies are one
-# region.
+# the region that began last. It contains the instructions between the comments where the compiler
+# placed them in the PTX; copies of the comments (unrolling, inlining) are one region.
 
 
 END = "end"
@@ -89,12 +88,12 @@ Regions = Mapping[str, tuple[int, ...]]
 
 
 def find_regions(kernel: Kernel, places: Sequence[str]) -> Regions:
-    """The regions that comments mark in a kernel with calls inlined, and the lines of ``places``.
+    """Returns the regions that comments mark in a kernel with inlined calls, and ``places``.
 
-    With ``places``, these alone: names of marks, lines of the main file, as ``20-35``, or of any
-    file, as ``kernel.cu:20-35``. Lines that call an inlined function have its instructions too.
-    Raises PtxwcetError: PW248 (a mark without its other half), PW651 (a place that is none). Cost:
-    linear in the text, and in the kernel for each place.
+    With ``places``, these only: names of marks, lines of the main file, as ``20-35``, or of any
+    file, as ``kernel.cu:20-35``. Lines that call an inlined function contain its instructions too.
+    Raises PtxwcetError: PW248 (a mark without its other half), PW651 (not a place). Cost: linear in
+    the text, and in the kernel for each place.
     """
     marked = _marked(kernel)
     if not places:
@@ -103,8 +102,8 @@ def find_regions(kernel: Kernel, places: Sequence[str]) -> Regions:
 
 
 def _marked(kernel: Kernel) -> dict[str, tuple[int, ...]]:
-    found: dict[str, dict[int, None]] = {}
-    for source in dict.fromkeys(one.span.source for one in kernel.instructions):
+    regions: dict[str, dict[int, None]] = {}
+    for source in dict.fromkeys(instruction.span.source for instruction in kernel.instructions):
         by_start = [
             (one.start, index)
             for index, one in enumerate(kernel.instructions)
@@ -113,8 +112,8 @@ def _marked(kernel: Kernel) -> dict[str, tuple[int, ...]]:
         for name, start, end in _spans(source):
             inside = [index for at, index in by_start if start < at < end]
             if inside:
-                found.setdefault(name, {}).update(dict.fromkeys(inside))
-    return {name: tuple(sorted(indices)) for name, indices in found.items()}
+                regions.setdefault(name, {}).update(dict.fromkeys(inside))
+    return {name: tuple(sorted(indices)) for name, indices in regions.items()}
 
 
 def _spans(source: SourceFile) -> Iterator[tuple[str, int, int]]:
@@ -153,23 +152,23 @@ def _of_lines(kernel: Kernel, place: str, marked: Iterable[str]) -> tuple[int, .
     name = lines["file"]
     of_kernel = main_file(kernel) if name is None else None
 
-    def is_there(one: Instruction) -> bool:
+    def is_there(instruction: Instruction) -> bool:
         return any(
             first <= frame.line <= last
             and (frame.file == of_kernel if name is None else is_file(frame.file, name))
-            for frame in _frames(one.location)
+            for frame in _frames(instruction.location)
         )
 
-    found = tuple(i for i, one in enumerate(kernel.instructions) if is_there(one))
-    if not found:
-        has_lines = any(one.location is not None for one in kernel.instructions)
+    indices = tuple(i for i, one in enumerate(kernel.instructions) if is_there(one))
+    if not indices:
+        has_lines = any(instruction.location is not None for instruction in kernel.instructions)
         why = "" if has_lines else ", as its code names no lines of a source"
         raise _no_place(kernel, f"no instruction is of the lines {place}{why}")
-    return found
+    return indices
 
 
 def _frames(location: SourceLocation | None) -> Iterator[SourceLocation]:
-    """A location, and the calls in whose place it stands."""
+    """Yields a location, then the calls into which it is inlined."""
     while location is not None:
         yield location
         location = location.inlined_at

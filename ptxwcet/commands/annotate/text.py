@@ -1,4 +1,4 @@
-"""Annotated code as text for people: cycles, share and cause beside each line."""
+"""Annotated code as text for people: each line with cycles, share and cause."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def _kernel(kernel: AnnotatedKernel) -> Iterator[str]:
 
 
 def _listing(kernel: AnnotatedKernel) -> list[str]:
-    """Returns the titles, the lines of files, regions and what is elsewhere, and that of them all.
+    """Returns the table of all lines: files, regions, cycles elsewhere, and their sum.
 
-    Those of regions are not added: they are among the others.
+    The sum does not count regions, whose cycles are in other lines.
     """
     in_files = [line for file in kernel.files for line in file.lines]
     charged = [*in_files, *kernel.elsewhere]

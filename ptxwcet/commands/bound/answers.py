@@ -1,4 +1,4 @@
-"""What comes of one kernel with one launch on one machine, as plain data that can be kept.
+"""The answer for one kernel, one launch and one machine, as plain data that can be cached.
 
 ``ptxwcet check --cache`` and ``ptxwcet sweep`` keep such answers under the keys of
 :mod:`ptxwcet.opened.inputs`.
@@ -25,7 +25,7 @@ from ptxwcet.support.rounding import seconds_of
 
 _MOST_CYCLES = (1 << 63) - 1
 """Largest number that a column of a table holds."""
-_PASSING = frozenset(("PW901", "PW902"))  # of a run, not of its input
+_PASSING = frozenset(("PW901", "PW902"))  # transient, and not caused by the input
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class PlaceRow:
 class KeptAnswer:
     """The bound of a kernel or its refusal, without a verdict on a budget.
 
-    ``memory_latency_cycles`` and ``clock_mhz`` are the machine's, None if that cannot be read;
+    ``memory_latency_cycles`` and ``clock_mhz`` are the machine's, None if it cannot be read;
     ``place`` is None for a refusal.
     """
 
@@ -58,18 +58,18 @@ class KeptAnswer:
 
     @property
     def is_lasting(self) -> bool:
-        """Whether another run would say the same: no internal error, no lack of memory."""
+        """True if another run would give the same answer: no internal error, no lack of memory."""
         if not isinstance(self.answer, Refused):
             return True
-        return _PASSING.isdisjoint(one.code for one in self.answer.diagnostics)
+        return _PASSING.isdisjoint(diagnostic.code for diagnostic in self.answer.diagnostics)
 
     def to_json(self) -> dict[str, Any]:
-        """The answer as plain data; :meth:`from_json` reads it back."""
+        """Returns the answer as plain data; :meth:`from_json` reads it back."""
         return asdict(self)
 
     @staticmethod
     def from_json(data: object) -> KeptAnswer:
-        """The answer that ``to_json`` made. Raises NotAReport."""
+        """Returns the answer that ``to_json`` made. Raises NotAReport."""
         kept = read_as(KeptAnswer, data)
         if isinstance(kept.answer, Refused):
             is_whole = bool(kept.answer.diagnostics)
@@ -81,27 +81,27 @@ class KeptAnswer:
 
 
 def answer_kernel(request: Request) -> KeptAnswer:
-    """What comes of a request for one kernel; it raises nothing that an analysis raises.
+    """Returns the answer to a request for one kernel; analysis errors become refusals.
 
-    Cost: that of the bound.
+    Cost: as the bound.
     """
     try:
-        found = bound_file(request, recent_module(request))
-        (kernel,) = build_report(found, source=request.source).kernels
+        answer = bound_file(request, recent_module(request))
+        (kernel,) = build_report(answer, source=request.source).kernels
     except PtxwcetError as error:
         return KeptAnswer(refused(request, *error.diagnostics))
     except Exception as error:
         return KeptAnswer(refused(request, internal_error(error, whose(request))))
     place = None
-    if not isinstance(kernel, Refused) and (span := found.answered[0].kernel.span) is not None:
+    if not isinstance(kernel, Refused) and (span := answer.answered[0].kernel.span) is not None:
         span = span.written or span
         place = PlaceRow(span.source.name, span.line, span.column)
-    machine = found.machine
+    machine = answer.machine
     return KeptAnswer(kernel, machine.memory_latency_cycles, machine.clock_mhz, place)
 
 
 def died(request: Request) -> KeptAnswer:
-    """What comes of a request whose process ended without a word."""
+    """Returns the answer to a request whose process died."""
     problem = Diagnostic(
         "PW902",
         f"{whose(request)}: the process that analysed it died",
@@ -112,27 +112,27 @@ def died(request: Request) -> KeptAnswer:
 
 
 def kept_entry(key: str, request: Request, kept: KeptAnswer, seconds: float) -> KeptEntry:
-    """An answer as it is written into a store, with the seconds that it took."""
+    """Returns an answer as it is written into a store, with the seconds that it took."""
     return KeptEntry(key, asdict(summarise(request, kept)), pack(kept.to_json()), seconds)
 
 
 def refused(request: Request, *diagnostics: Diagnostic) -> Refused:
-    """The refusal of a request for one kernel."""
+    """Returns the refusal of a request for one kernel."""
     (name,) = request.kernels or ("",)
     return Refused(name, readable_names([name])[name], tuple(map(diagnostic_row, diagnostics)))
 
 
 def whose(request: Request) -> str:
-    """Whose answer it is, for a message: ``kernel scan of scan.ptx``."""
+    """Returns the subject of an answer, for a message: ``kernel scan of scan.ptx``."""
     return " of ".join((*(f"kernel {name}" for name in request.kernels), request.path))
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """An answer in a row of a table: columns of the same names (docs/results.md).
+    """An answer as a row of a table: columns of the same names (docs/results.md).
 
     ``outcome`` is bounded, refused or failed; ``cycles``, ``seconds`` and ``guarantee`` are those
-    of the launch if there is a grid, else of a block, as ``of`` says; ``code`` and ``message`` are
+    of the launch if there is a grid, else of a block, named by ``of``; ``code`` and ``message`` are
     the first reason why there is no bound.
     """
 
@@ -154,7 +154,7 @@ class Summary:
 
 
 def summarise(request: Request, kept: KeptAnswer) -> Summary:
-    """The row of an answer."""
+    """Returns the row of an answer."""
     answer = kept.answer
     if isinstance(answer, Refused):
         first = answer.diagnostics[0]
@@ -163,13 +163,13 @@ def summarise(request: Request, kept: KeptAnswer) -> Summary:
         )
     block, launch, clock = answer.bound_cycles, answer.launch, kept.clock_mhz
     head = (answer.kernel, answer.readable, kept.memory_latency_cycles, _size(answer.block))
-    keys = {one.key for one in answer.assumptions}
+    keys = {assumption.key for assumption in answer.assumptions}
     if answer.grid is None:
         cycles, guarantee = block, answer.guarantee
     elif launch is not None:
         cycles = launch.cycles
         guarantee = max((answer.guarantee, launch.guarantee), key=lambda one: Guarantee(one).rank)
-        keys |= {one.key for one in launch.assumptions}
+        keys |= {assumption.key for assumption in launch.assumptions}
     else:
         cycles, guarantee = 0, answer.guarantee
     unbounded = (None if answer.grid is None else _size(answer.grid), "refused")
@@ -202,7 +202,7 @@ def not_answered(
     answer: Refused | None = None,
     memory_latency: int | None = None,
 ) -> Summary:
-    """The row of a request without an answer: what was asked, and why there is none."""
+    """Returns the row of a request without an answer: the request and the reason."""
     (name,) = request.kernels or ("",)
     return Summary(
         answer.kernel if answer is not None else name,
@@ -217,6 +217,6 @@ def not_answered(
 
 
 def _size(size: tuple[int, int, int]) -> str:
-    """``32x8`` for (32, 8, 1): as it is said on the command line."""
+    """Returns the size as the command line takes it: ``32x8`` for (32, 8, 1)."""
     most = max((place for place, count in enumerate(size) if count > 1), default=0)
     return "x".join(map(str, size[: most + 1]))

@@ -1,7 +1,7 @@
-"""From the analysis to the report: gathers, counts and names, computes no bound.
+"""Converts the analysis to the report: gathers, counts and names, and computes no bound.
 
-A row has all that a verdict rests on: cycles, guarantees, assumptions. So bounds that were kept are
-judged as those that were just found.
+A row has everything that decides a verdict: cycles, guarantees, assumptions. So cached bounds are
+judged in the same way as new ones.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _COSTLIEST_LINES = 5
 Row = TypeVar("Row")
 
 _LEAST_OF_A_TYPE = 2**15 - 1
-"""Iterations from which on it is said that only a type limits them."""
+"""Iterations from which on the reason mentions that only a type limits them."""
 _LARGEST_STEP = 1024
 
 
@@ -67,8 +67,8 @@ def build_report(
 ) -> Report:
     """Returns the report of a run.
 
-    ``explain``: with the lines that pay the bound. ``source`` is the path of the CUDA source if it
-    does not lie beside the PTX file, ``checks`` has the budget that bounds are held against.
+    ``explain``: with the lines that pay the bound. ``source`` is the path of the CUDA source unless
+    it is in the folder of the PTX file; ``checks`` has the budget for the bounds.
     """
     sources = SourceLines(answer.path, source) if explain else None
     return kernel_report(Report, answer, partial(bounded_row, sources, checks))
@@ -77,7 +77,7 @@ def build_report(
 def bounded_row(
     sources: SourceLines | None, checks: Checks | None, analysis: KernelAnalysis
 ) -> BoundedKernel:
-    """The row of a bounded kernel; with ``sources`` it has the lines that pay the bound."""
+    """Returns the row of a bounded kernel; with ``sources`` it has the lines that pay the bound."""
     worst = analysis.worst
     explained = _explain(analysis)
     claim = worst.bound.claim
@@ -87,7 +87,7 @@ def bounded_row(
     bounds = tuple(_bound_row(worst, name, titles[name]) for name in order)
     lower = next((bound.cycles for bound in bounds if bound.method == "lower"), None)
     pessimism = percent_of(claim.cycles - lower, lower) if lower else None
-    row = BoundedKernel(
+    bounded = BoundedKernel(
         *kernel_head(analysis.kernel, analysis.launch),
         analysis.launch.warps,
         bound_cycles=claim.cycles,
@@ -118,7 +118,7 @@ def bounded_row(
         if analysis.roofline is None
         else _roofline_row(analysis.roofline, analysis.machine.clock_mhz),
     )
-    return row if checks is None else with_verdict(row, checks, analysis.machine.clock_mhz)
+    return bounded if checks is None else with_verdict(bounded, checks, analysis.machine.clock_mhz)
 
 
 def _launch_row(
@@ -171,7 +171,7 @@ def _explain(row: KernelAnalysis) -> BoundExplanation | Refusal:
 
 
 def _safe(piece: AnalysedPiece) -> BlockBound:
-    """The first method's answer: the one that has sections, and is always given."""
+    """Returns the first method's answer: the one that has sections, and is always given."""
     outcome = piece.outcomes[SAFE.name]
     assert isinstance(outcome, BlockBound)
     return outcome
@@ -209,7 +209,7 @@ def _loop_rows(analysis: KernelAnalysis) -> tuple[LoopRow, ...]:
     certificates: dict[int, dict[CertificateRow, None]] = {}
     for entry in chain.from_iterable(map(loop_entries, paths)):
         if entry.proof is not None:
-            # here: few loops have one
+            # imported here: few loops have a certificate
             from ptxwcet.commands.bound.certificate_rows import certificate_row
 
             reported = certificate_row(entry.proof, entry.iterations.base, analysis.cfg)
@@ -232,17 +232,17 @@ def _loop_rows(analysis: KernelAnalysis) -> tuple[LoopRow, ...]:
     return tuple(loop_rows)
 
 
-def _reason(row: KernelAnalysis, entry: PathLoop) -> str:
-    """Why a loop's bound holds, or who states it, and what is stated of a warp's whole run."""
-    reason = reason_text(entry, row.facts)
+def _reason(analysis: KernelAnalysis, entry: PathLoop) -> str:
+    """Returns why a loop's bound holds or its source, and the totals stated for a warp's run."""
+    reason = reason_text(entry, analysis.facts)
     if entry.proof is not None and _is_all_of_a_type(entry.iterations.base):
-        block = row.cfg.name(row.forest.loops[entry.loop].header)
+        block = analysis.cfg.name(analysis.forest.loops[entry.loop].header)
         reason += f"; no more than a type limits: if data say less, --loop-bound {block}=ITERATIONS"
-    return "; ".join((reason, *total_texts(entry.loop, row.facts)))
+    return "; ".join((reason, *total_texts(entry.loop, analysis.facts)))
 
 
 def _is_all_of_a_type(count: int) -> bool:
-    """Whether a loop would run so often if its counter took all values of a type, in some steps."""
+    """Returns whether a counter would count this far if it took all values of a type, by a step."""
     if count < _LEAST_OF_A_TYPE:
         return False
     steps = ((bits, round(2**bits / count)) for bits in (15, 16, 31, 32, 63, 64))
@@ -265,7 +265,7 @@ def _line_rows(row: KernelAnalysis) -> tuple[LineRow, ...]:
 
 
 def with_verdict(row: BoundedKernel, checks: Checks, clock_mhz: int) -> BoundedKernel:
-    """The row with what it says of the budget, if there is one, at the clock of its machine."""
+    """Returns the row with its verdict on the budget, if any, at the clock of its machine."""
     judged = checks.judge(*_claims(row), clock_mhz)
     if judged is None:
         return row
@@ -275,12 +275,12 @@ def with_verdict(row: BoundedKernel, checks: Checks, clock_mhz: int) -> BoundedK
 
 
 def failed_of(row: BoundedKernel, checks: Checks, clock_mhz: int) -> list[Diagnostic]:
-    """PW520, PW521 and PW522 for a row, without a place: a row does not know its kernel's."""
+    """Returns PW520, PW521 and PW522 for a row, without a place: rows have no kernel's place."""
     return checks.failed(row.readable, None, *_claims(row), clock_mhz)
 
 
 def _claims(row: BoundedKernel) -> tuple[TimingClaim, TimingClaim | Refusal | None]:
-    """The claims of block and launch; a refusal where that has no bound, None without a launch."""
+    """Returns the claims of block and launch: a Refusal without a bound, None without a launch."""
     block = _claim(row.bound_cycles, row.guarantee, row.bounds[0].method, row.assumptions)
     launch = row.launch
     if launch is not None:

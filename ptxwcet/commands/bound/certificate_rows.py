@@ -1,4 +1,4 @@
-"""Certificates of loop bounds as rows of the report, and read back from these."""
+"""Conversion of certificates of loop bounds to rows of the report, and back."""
 
 from __future__ import annotations
 
@@ -74,18 +74,18 @@ def _row(part: Any) -> Any:
     )
 
 
-def _part(row: Any) -> Any:
-    """Returns the part of a certificate that has a row, or those that have several."""
-    if isinstance(row, PartRow):
-        return Part(row.register, row.coefficient, Reading(row.reading), row.divisor)
-    if isinstance(row, tuple):
-        return tuple(map(_part, row))
-    kind: Any = _PARTS.get(type(row))
-    return row if kind is None else kind(*(_part(getattr(row, each.name)) for each in fields(row)))
+def _part(data: Any) -> Any:
+    """Returns the part of a certificate of a row, or the parts of several rows."""
+    if isinstance(data, PartRow):
+        return Part(data.register, data.coefficient, Reading(data.reading), data.divisor)
+    if isinstance(data, tuple):
+        return tuple(map(_part, data))
+    kind: Any = _PARTS.get(type(data))
+    return data if kind is None else kind(*(_part(getattr(data, one.name)) for one in fields(data)))
 
 
 def block_named(cfg: ControlFlowGraph, name: str) -> BlockId:
-    """The block that people call so. Raises ValueError if none is."""
+    """Returns the block that people call so. Raises ValueError if none is."""
     for block in cfg.blocks:
         if cfg.name(block.id) == name:
             return block.id

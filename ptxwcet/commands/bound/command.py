@@ -1,4 +1,4 @@
-"""``ptxwcet FILE ...`` (``ptxwcet bound FILE ...``): the main job."""
+"""``ptxwcet FILE ...`` (``ptxwcet bound FILE ...``): bounds kernels, the main command."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def bound(
     if policy is not None:
         require_extra("sim", "--policy")
     paths = expand_patterns(files)
-    # here: what is wrong with the command line is said before anything is loaded that computes
+    # imported here: errors of the command line are reported before analyses are loaded
     from ptxwcet.commands.bound.text import Extent
 
     extent = Extent.DETAILS if details else Extent.SCREEN
@@ -118,18 +118,18 @@ def bound(
                 raise
             shown.append(_Shown(None, "", error.diagnostics, is_partial=False))
     _show(shown, is_json=form == "json")
-    diagnostics = [one for row in shown for one in row.diagnostics]
+    diagnostics = [diagnostic for row in shown for diagnostic in row.diagnostics]
     return finish(diagnostics, is_partial=any(row.is_partial for row in shown))
 
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """What came of one file: its report, its text (empty if only diagnostics are left to say)."""
+    """The result for one file: its report and its text (empty if diagnostics are sufficient)."""
 
     report: Report | SymbolicReport | None
     text: str
     diagnostics: Sequence[Diagnostic]
-    is_partial: bool  # whether a kernel of it was answered
+    is_partial: bool  # whether one of its kernels was answered
 
 
 def _show(shown: Sequence[_Shown], *, is_json: bool) -> None:
@@ -165,7 +165,7 @@ def _bounded(
 
 
 def _text_of(answer: FileAnswer, report: Report, extent: Extent) -> Rendered:
-    """The text; nothing for one kernel that is refused, of which the diagnostics say all."""
+    """Returns the text; none for one refused kernel, which the diagnostics describe."""
     from ptxwcet.commands.bound.text import Extent, Rendered, render_text
 
     is_refusal = len(answer.kernels) == 1 and answer.refused and extent is not Extent.LINE
@@ -173,8 +173,8 @@ def _text_of(answer: FileAnswer, report: Report, extent: Extent) -> Rendered:
 
 
 def _symbolic(request: Request, symbolic: str, checks: Checks) -> _Shown:
-    """The bounds of a file as formulas; the checks are of the largest bound in the range."""
-    # here: only loaded when a formula is asked for
+    """Returns the bounds of a file as formulas; checks apply to the largest bound of the range."""
+    # imported here: only formulas need these
     from ptxwcet.commands.bound.formula import bound_symbolic
     from ptxwcet.commands.bound.symbolic import build_symbolic_report
     from ptxwcet.commands.bound.symbolic_text import render_symbolic_text
@@ -195,7 +195,7 @@ def _symbolic(request: Request, symbolic: str, checks: Checks) -> _Shown:
 
 
 def _bound_executed(request: Request) -> FileAnswer:
-    # here: the emulator is loaded only when something is executed
+    # imported here: only ``--executed`` needs the emulator
     from ptxwcet.commands.bound.executed import bound_executed
 
     with ProgressLine() as progress:

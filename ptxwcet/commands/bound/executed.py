@@ -1,4 +1,4 @@
-"""The bounds of what a launch executes for the inputs of its launch file."""
+"""Bounds of the paths that a launch executes for the inputs of its launch file."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from ptxwcet.pipeline import analyse_prepared
 
 
 def bound_executed(request: Request, progress: Progress | None = None) -> FileAnswer:
-    """Bounds what the warps of a launch execute for the inputs of its launch file: estimates.
+    """Bounds the executed paths of a launch for the inputs of its launch file: estimates.
 
-    There is one of a block, and one of the launch. Raises PtxwcetError for input that concerns no
-    single kernel. Cost: that of the run.
+    The answer has a bound of a block and of the launch. Raises PtxwcetError for input that concerns
+    no single kernel. Cost: as the run.
     """
     machine = load_machine(request.machine, request.memory_latency_cycles)
     module = read_module(request)

@@ -1,4 +1,4 @@
-"""The worst path, and the cycles of the bound by line, as rows: grouped and named, not computed."""
+"""The worst path and the cycles of the bound by line, as rows: grouped and named, not computed."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _WAITING = "no barrier: waiting at the memory path and the memory, altogether"
 
 
 def path_rows(analysis: KernelAnalysis, explained: BoundExplanation) -> tuple[PathRow, ...]:
-    """How often each block is executed on the path that the bound charges, in program order.
+    """Returns how often the path that the bound charges executes each block, in program order.
 
-    A block counts by the first of its instructions that takes time, so that one that a barrier cuts
+    A block is counted by its first instruction that takes time: so a block that is cut by a barrier
     counts once.
     """
     by_class = explained.executions()
@@ -57,9 +57,9 @@ def path_rows(analysis: KernelAnalysis, explained: BoundExplanation) -> tuple[Pa
 
 
 def source_range(kernel: Kernel, indices: range) -> str:
-    """The source lines of a block in the file where most of it comes from, first to last.
+    """Returns the source lines of a block, first to last, in the file with most of them.
 
-    Those of PTX where there are none, and the addresses of machine code.
+    Without source lines these are lines of PTX, or addresses of machine code.
     """
     located: dict[str, list[int]] = {}
     for index in indices:
@@ -84,7 +84,7 @@ def source_range(kernel: Kernel, indices: range) -> str:
 def explanation_row(
     analysis: KernelAnalysis, explained: BoundExplanation, sources: SourceLines
 ) -> Explanation:
-    """The explanation as plain data; rows with the largest totals first."""
+    """Returns the explanation as plain data; rows with the largest totals first."""
     kernel = analysis.kernel
     cycles, paid = explained.cycles, explained.paid
 
@@ -106,7 +106,7 @@ def explanation_row(
 
     def by_kind(name: Callable[[int], str]) -> tuple[PaidRow, ...]:
         number = Counter(map(name, paid))
-        counts = {one: f"{n} instruction{'s' * (n > 1)}" for one, n in number.items()}
+        counts = {kind: f"{n} instruction{'s' * (n > 1)}" for kind, n in number.items()}
         return _paid_rows(PaidRow, paid, name, lambda i: counts[name(i)], cycles)
 
     return Explanation(
@@ -117,12 +117,12 @@ def explanation_row(
         _paid_rows(
             PaidRow, paid, partial(code_place, kernel), lambda i: ptx_text(kernel, i), cycles
         ),
-        tuple(_section_row(analysis, one, by_line(one)) for one in explained.sections),
+        tuple(_section_row(analysis, section, by_line(section)) for section in explained.sections),
         access_rows(
             kernel,
             kernel_accesses(kernel, analysis.launch),
             sources,
-            {index: one.total for index, one in paid.items()},
+            {index: pay.total for index, pay in paid.items()},
             cycles,
         ),
         by_kind(op_class),
@@ -154,7 +154,7 @@ def _section_row(
 def launch_line_rows(
     analysis: KernelAnalysis, launched: LaunchBound, sources: SourceLines
 ) -> tuple[PaidByLaunchRow, ...] | None:
-    """What each line pays of the bound of a launch; None if the waits of a loop do not settle."""
+    """Returns the cycles of each line of a launch bound; None if a loop's waits do not settle."""
     kernel, pieces = analysis.kernel, [(one.analysis, one.count) for one in analysis.of_launch]
     try:
         paid = explain_launch(launched, pieces)
@@ -171,7 +171,7 @@ def _paid_rows(
     text: Callable[[int], str | None],
     cycles: int,
 ) -> tuple[_Row, ...]:
-    """A row for all instructions with the same name; none for those that pay nothing."""
+    """Returns one row per name of instructions, without names that pay nothing."""
     sums: dict[str, _Cycles] = {}
     texts: dict[str, str | None] = {}
     for origin in sorted(paid):

@@ -60,17 +60,17 @@ from ptxwcet.support.records import dataclass
 from ptxwcet.timing.launch_costs import LaunchCosts
 from ptxwcet.timing.programs import build_workload
 
-# Single values whose bound is compared with a formula on inexact paths, the largest: each costs a
-# path extraction. The formula is safe without.
+# The number of single values whose bound is compared with a formula on inexact paths, from the
+# largest: each costs a path extraction. The formula is safe without this comparison.
 _MOST_COMPARED = 16
 _POLLS = "of a launch whose warps poll mbarriers the bound has a part in proportion to its length"
-# Figures of a block that the bound of a launch takes.
+# The figures of a block in the bound of a launch.
 _FIGURES = ("slack_cycles", "work_cycles", "busiest_cycles", "sectors", "outside_sectors")
 
 
 @dataclass(frozen=True, slots=True)
 class OpenParameter:
-    """The parameter that stays open: PTX name, what the user calls it, its smallest and largest."""
+    """The open parameter: its PTX name, its name for the user, its smallest and largest value."""
 
     name: str
     shown: str
@@ -80,11 +80,11 @@ class OpenParameter:
 
 @dataclass(frozen=True, slots=True)
 class SymbolicBound:
-    """A kernel's bound as a function of a parameter.
+    """The bound of a kernel as a function of a parameter.
 
-    ``launch`` says everything else. ``claim`` is for each value in the range; its cycles are the
-    largest of them, reached at ``largest_at``. ``launch_formula`` bounds the whole launch, or says
-    why there is no formula for it; None without a grid.
+    ``launch`` has all other values. ``claim`` holds for each value in the range; its cycles are the
+    largest of them, reached at ``largest_at``. ``launch_formula`` bounds the launch, or is the
+    reason why there is no formula for it; None without a grid.
     """
 
     kernel: Kernel
@@ -111,7 +111,7 @@ class LaunchFormula:
     def of(
         values: Sequence[Progression], divisor: int, claim: Callable[[int], TimingClaim]
     ) -> LaunchFormula:
-        """The formula of the values, in parts of a cycle. Raises Unsettled."""
+        """Returns the formula of the values, in parts of a cycle. Raises Unsettled."""
         parts, place = largest(values)
         return LaunchFormula(formula_of(values, divisor), claim(-(-parts // divisor)), place)
 
@@ -126,7 +126,7 @@ def analyse_symbolic(
     unknown_at_worst: bool = False,
     rules: LaunchRules | Refusal | None = None,
 ) -> SymbolicBound:
-    """SAFE of any one block of a launch as a formula of a parameter, of which it has a range.
+    """Bounds any block of a launch by SAFE, as a formula of a parameter with a range.
 
     With ``rules`` and a grid also the bound of the launch. Raises PtxwcetError with every reason
     for a refusal, PW543 if there is no formula. Cost: independent of the width of the range.
@@ -143,7 +143,7 @@ def analyse_symbolic(
 def analyse_symbolic_blocks(
     bound: KernelAnalysis, blocks: OpenParameter, rules: LaunchRules | Refusal
 ) -> SymbolicBound:
-    """The bound of launches of any grid as a formula of the number of its blocks.
+    """Returns the bound of launches of any grid as a formula of the number of its blocks.
 
     ``bound`` is the analysis for any grid: all blocks have the largest slack and the largest work
     of any. Raises PtxwcetError (PW543) without a formula, PW404. Cost: independent of the range.
@@ -170,7 +170,7 @@ def analyse_symbolic_blocks(
 
 
 def _bound_of_many(rules: LaunchRules, kind: BlockKind, counts: Range, u: int) -> int:
-    """The bound, in parts of a cycle, of as many blocks as the ``u``-th number of ``counts``."""
+    """Returns the bound, in parts of a cycle, for the ``u``-th number of blocks in ``counts``."""
     return rules.of_blocks_alike(replace(kind, count=counts.first + counts.step * u))
 
 
@@ -216,7 +216,7 @@ class _Job:
         self._shares_units = False
 
     def bound(self) -> SymbolicBound:
-        """The bound of a block as a formula. Raises PtxwcetError (PW543) without one."""
+        """Returns the bound of a block as a formula. Raises PtxwcetError (PW543) without one."""
         if self._placed.totals:
             names = ", ".join(dict.fromkeys(total.source for total in self._placed.totals))
             raise _no_formula(
@@ -232,10 +232,10 @@ class _Job:
         return SymbolicBound(self._kernel, self._launch, self._parameter, formula, claim, place)
 
     def bound_of_launch(self, blocks: int, rules: LaunchRules) -> LaunchFormula | Refusal:
-        """The bound of a launch of so many blocks, after that of a block; or why there is none.
+        """Returns the bound of a launch of some blocks, computed after :meth:`bound`, or a Refusal.
 
-        At each value of the parameter all blocks have the largest of each figure that any has that
-        has the value.
+        At each value of the parameter every figure of all blocks is the largest of any block at
+        this value.
         """
         low, high = self._parameter.low, self._parameter.high
         values: list[Progression] = []
@@ -264,7 +264,7 @@ class _Job:
         return rules.claim(cycles, rests_on)
 
     def _largest(self, value: Callable[[BlockPaths, int], int]) -> tuple[Progression, ...]:
-        """The largest value of any piece, over the whole range. Raises Unsettled."""
+        """Returns the largest value of any piece, over the whole range. Raises Unsettled."""
         out: list[Progression] = []
         for pieces in self._kinds:
             longest = max(pieces, key=lambda piece: piece.count)
@@ -274,7 +274,7 @@ class _Job:
         return upper_envelope(out, self._parameter.low, self._parameter.high)
 
     def _figure(self, name: str, paths: BlockPaths, s: int) -> int:
-        """A figure of a block that executes the paths, for a value of their symbol; 0 for None."""
+        """Returns a figure of a block with these paths, for a value of their symbol; 0 for None."""
         kind = block_kind(self._analysis(paths, s), 1)
         if kind.polling:
             raise Unsettled(_POLLS)
@@ -283,9 +283,9 @@ class _Job:
         return figure or 0
 
     def _solve(self) -> tuple[Progression, ...]:
-        """The bound over the whole range in parts of a cycle, each number once. Raises Unsettled.
+        """Returns the bound over the range in parts of a cycle, each number once. Raises Unsettled.
 
-        Pieces whose paths are the same functions of s have the same bound: it is solved once.
+        Pieces whose paths are the same functions of s have the same bound, which is solved once.
         """
         parameter = self._parameter
         out: list[Progression] = []
@@ -315,7 +315,7 @@ class _Job:
     def _compare(self, envelope: Sequence[Progression], places: Sequence[int]) -> None:
         """Raises Unsettled if the bound for a single value is smaller at some place.
 
-        Paths of which every count is exact are those of the single values. Others may be coarser
+        Paths whose counts are all exact are the paths of the single values. Others may be coarser
         for a range: inner counts that depend on an outer counter and on the parameter are taken
         between their extremes. The difference grows with the parameter.
         """
@@ -328,17 +328,17 @@ class _Job:
                 raise Unsettled("its paths are known less exactly for a range than for one value")
 
     def _bound(self, paths: BlockPaths, s: int) -> int:
-        """SAFE of a block that executes the paths, for a value of their symbol.
+        """Returns SAFE of a block with these paths, for a value of their symbol.
 
-        In parts of a cycle (:class:`ptxwcet.bounds.grid.MemoryServer`): all of them are affine.
+        The unit is parts of a cycle (:class:`ptxwcet.bounds.grid.MemoryServer`): all are affine.
         """
         analysis = self._analysis(paths, s)
-        found = bound_before_memory(analysis)
-        self._claims.append(found.claim)
-        return self._memory.parts(found.cycles, memory_demand(analysis).sectors)
+        bounded = bound_before_memory(analysis)
+        self._claims.append(bounded.claim)
+        return self._memory.parts(bounded.cycles, memory_demand(analysis).sectors)
 
     def _analysis(self, paths: BlockPaths, s: int) -> BlockAnalysis:
-        """The block that executes the paths, for a value of their symbol."""
+        """Returns the block that executes the paths, for a value of their symbol."""
         workload = build_workload(
             paths.warps,
             self._kernel,
@@ -359,7 +359,7 @@ class _Job:
         return analysis
 
     def _claim(self) -> TimingClaim:
-        """What holds of every number of the range, with cycles left to fill in."""
+        """Returns the claim for every number of the range, with cycles to be filled in later."""
         first = self._claims[0]
         assumptions = dict.fromkeys(one for claim in self._claims for one in claim.assumptions)
         guarantee = Guarantee.weakest(claim.guarantee for claim in self._claims)
@@ -376,13 +376,13 @@ class _Job:
 
 
 def _without(launch: Launch, parameter: OpenParameter) -> Launch:
-    """The launch with nothing said about the parameter."""
+    """Returns the launch without statements about the parameter."""
     ranges = {name: row for name, row in launch.ranges.items() if name != parameter.name}
     return replace(launch, ranges=ranges)
 
 
 def _alike(pieces: Sequence[SymbolicPaths]) -> Iterable[Sequence[SymbolicPaths]]:
-    """Pieces whose paths are the same functions of s: two values tell affine counts apart."""
+    """Returns pieces grouped by their functions of s: two values tell affine counts apart."""
     alike: dict[tuple[BlockPaths, ...], list[SymbolicPaths]] = {}
     for piece in pieces:
         key = tuple(_anywhere(piece.at(s)) for s in range(min(2, piece.count)))
@@ -391,7 +391,7 @@ def _alike(pieces: Sequence[SymbolicPaths]) -> Iterable[Sequence[SymbolicPaths]]
 
 
 def _anywhere(paths: BlockPaths) -> BlockPaths:
-    """The paths as those of block (0, 0, 0), to be compared without the blocks that take them."""
+    """Returns the paths as paths of block (0, 0, 0), so that comparisons ignore their blocks."""
     return replace(paths, first=(0, 0, 0), last=(0, 0, 0))
 
 
@@ -403,18 +403,18 @@ SymbolicAnswer = Answer[SymbolicBound]
 
 
 def bound_symbolic(request: Request, symbolic: str) -> SymbolicAnswer:
-    """SAFE of each requested kernel as a formula of the parameter that ``symbolic`` names.
+    """Bounds each requested kernel by SAFE as a formula of the parameter that ``symbolic`` names.
 
     ``symbolic`` is ``n=1..4096``, or ``n`` if its range is stated elsewhere; ``blocks=1..4096`` is
     the number of blocks of the grid. The formula of a block has the value of
     :func:`ptxwcet.commands.bound.study.bound_file` at every number of the range; a smaller one
-    where the paths of one value are known less exactly, and a larger one where the transactions of
-    an access depend on the parameter. With a grid, or for blocks, the launch has
-    a formula too, which may be above the bound of a single value. Raises PtxwcetError for input
-    that concerns no single kernel. Cost: independent of the width of the range.
+    where the paths of one value are less exact, and a larger one where the transactions of an
+    access depend on the parameter. With a grid, or for blocks, the launch has a formula too, which
+    may be above the bound of a single value. Raises PtxwcetError for input that concerns no single
+    kernel. Cost: independent of the width of the range.
     """
     machine = load_machine(request.machine, request.memory_latency_cycles)
-    # the number of blocks may be what is open: then what is said of the GPU counts without a grid
+    # The number of blocks may be open: then options of the GPU are valid without a grid.
     opened = open_request(replace(request, gpu=ANY_GRID, ptxas_info=None, asks_ptxas=False))
     wishes = Wishes(request)
 
@@ -452,7 +452,7 @@ def bound_symbolic(request: Request, symbolic: str) -> SymbolicAnswer:
 
 
 def _open_blocks(kernel: Kernel, opened: Opened, symbolic: str) -> OpenParameter | None:
-    """The number of blocks with its range; None if a parameter is meant.
+    """Returns the number of blocks with its range; None if a parameter is meant.
 
     Raises PtxwcetError: PW213 (no range), PW542 (the grid is given).
     """
@@ -476,7 +476,7 @@ def _open_blocks(kernel: Kernel, opened: Opened, symbolic: str) -> OpenParameter
 
 
 def _open_parameter(kernel: Kernel, opened: Opened, symbolic: str) -> tuple[Launch, OpenParameter]:
-    """The launch, and its parameter with the range that all sources allow."""
+    """Returns the launch, and its parameter with the range that all sources allow."""
     shown, separator, _ = (part.strip() for part in symbolic.partition("="))
     source = FactSource(f"--symbolic {symbolic}")
     names, facts = cuda_names(kernel, opened.request), opened.facts_of(kernel)

@@ -1,6 +1,6 @@
-"""How a bound on a loop is said: in texts, on pages, in pictures of graphs.
+"""The texts of loop bounds: in reports, on pages and in pictures of graphs.
 
-Whoever prints one another way does so here alone; which row has it is ``report.LoopRow``.
+Every view that prints a loop bound uses these functions; its row is ``report.LoopRow``.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from ptxwcet.flow.walk.path import PathLoop
 from ptxwcet.ir.kernel import place
 
 PER_ENTRY = "body executions an entry"
-"""What the number of a bound counts: the head of its column."""
+"""The unit of loop bounds: the head of their column."""
 
 
 def iterations_text(iterations: int) -> str:
-    """The number of a bound."""
+    """Returns the number of a bound."""
     return f"{iterations:,}"
 
 
 def loop_place(flow: ControlFlow, loop: Loop) -> str:
-    """The line at which a bound by line finds a loop, else that of its first block, marked so."""
+    """Returns the line by which options name a loop, else the marked line of its first block."""
     control = loop_control(flow, loop)
     if control is not None:
         return control.place
@@ -34,12 +34,12 @@ def loop_place(flow: ControlFlow, loop: Loop) -> str:
 
 
 def bound_text(entry: PathLoop) -> str:
-    """A bound and how it was obtained, in a few words."""
+    """Returns a bound and how it was obtained, in a few words."""
     return f"at most {iterations_text(entry.iterations.base)} ({entry.obtained})"
 
 
 def reason_text(entry: PathLoop, facts: PlacedFacts) -> str:
-    """Why a bound holds, or who states it."""
+    """Returns why a bound holds, or its source."""
     reason = " ".join(entry.reason.split())
     return (
         facts.loop_sources.get(entry.loop, reason) if entry.origin is BoundOrigin.USER else reason
@@ -47,7 +47,7 @@ def reason_text(entry: PathLoop, facts: PlacedFacts) -> str:
 
 
 def total_texts(loop: int, facts: PlacedFacts) -> Iterator[str]:
-    """What is stated of all body executions of a loop in a run of a warp."""
+    """Yields the stated totals of body executions of a loop in a run of a warp."""
     for total in facts.totals:
         if total.loop == loop:
             yield f"{iterations_text(total.most)} in a run of a warp ({total.source})"

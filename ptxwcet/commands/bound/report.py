@@ -1,6 +1,6 @@
-"""The report as plain data: what every format shows, in field order. Schema number 1.
+"""The report as plain data: the content of every format, in field order. Schema number 1.
 
-Cycle counts come with their claim; what is not given is None with a reason beside it.
+Cycle counts have their claim; a field without a value is None and has a reason in another field.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ READINGS = (
 )
 """How the bits of a register are read as a number."""
 ORIGINS = ("analysis", "certificate", "user")
-"""Who says how often a loop's body is executed."""
+"""The origins of a bound on the executions of a loop's body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +38,17 @@ class AssumptionRow:
 
 
 def citation_texts(claim: TimingClaim) -> tuple[str, ...]:
-    """Where the method of a claim comes from: papers and proofs."""
+    """Returns the sources of the method of a claim: papers and proofs."""
     return tuple(f"{citation.paper}, {citation.place}" for citation in claim.citations)
 
 
 def assumption_rows(claim: TimingClaim) -> tuple[AssumptionRow, ...]:
-    """What a claim rests on."""
+    """Returns the assumptions of a claim."""
     return tuple(AssumptionRow(a.key, a.text, a.state.value, a.source) for a in claim.assumptions)
 
 
 def rests_on(own: Sequence[AssumptionRow], launch: Sequence[AssumptionRow] | None) -> list[str]:
-    """Returns assumptions, a line each: those of both bounds, then of the block's, the launch's."""
+    """Returns assumptions, a line each: first the common ones, then of the block, of the launch."""
     if launch is None:
         return [_assumed(each) for each in own]
     both = [each for each in own if each in launch]
@@ -221,7 +221,7 @@ class PaidRow:
 
 
 def paid_parts(rows: Sequence[PaidRow]) -> dict[str, int]:
-    """Returns what rows pay together, in four parts by the names that people see."""
+    """Returns the sums of rows in four parts, by the names that people see."""
     return {
         "issue": sum(row.issue for row in rows),
         "waits for results": sum(row.waiting_for_result for row in rows),
@@ -272,7 +272,7 @@ class Explanation:
 
 
 WITHOUT_WAITING = " (without waiting at the memory path and the memory)"
-"""What the length of a warp alone leaves out where it ``waits_behind_units``."""
+"""A note on the length of an isolated warp that ``waits_behind_units``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -459,7 +459,7 @@ class BoundedKernel(BlockHead):
 
 
 def merged_assumptions(row: BoundedKernel) -> list[tuple[str, str, str, str, str]]:
-    """Key, text, state, evidence, and which bounds rest on it."""
+    """Returns key, text, state and evidence of each assumption, and the bounds that need it."""
     launch = () if row.launch is None else row.launch.assumptions
     whose = dict.fromkeys(row.assumptions, "block")
     for one in launch:

@@ -25,7 +25,7 @@ FileAnswer = Answer[KernelAnalysis]
 
 
 def bound_file(request: Request, module: Module | None = None) -> FileAnswer:
-    """Bounds each requested kernel; of its ``module``, if that has been read before.
+    """Bounds each requested kernel; of its ``module`` if that has been read before.
 
     Raises PtxwcetError for input that concerns no single kernel. Cost: linear in the file,
     independent of trip counts.

@@ -1,7 +1,7 @@
-"""The report of parametric bounds as plain data, and how it is made. Schema number 1.
+"""The report of parametric bounds as plain data, and its construction. Schema number 1.
 
-For people a row with one step a period is written with ``ceil``, any other as a table over the
-remainder. What is divided and rounded up keeps its whole part outside: ``1,234 + 5*K + ceil((7 +
+Texts write a row with one step per period with ``ceil``, and any other as a table over the
+remainder. A quotient that is rounded up keeps its whole part outside: ``1,234 + 5*K + ceil((7 +
 3*K)/16)``.
 """
 
@@ -36,7 +36,7 @@ from ptxwcet.support.rounding import microseconds_of
 
 
 def row_text(piece: FormulaRow, name: str) -> tuple[str, ...]:
-    """One line, or a table over remainders: a line that defines q and r, then its entries.
+    """Returns one line, or a table over remainders: a line that defines q and r, then its entries.
 
     Cost: linear in the period.
     """
@@ -52,7 +52,7 @@ def row_text(piece: FormulaRow, name: str) -> tuple[str, ...]:
 
 
 def _staircase(piece: FormulaRow, name: str) -> tuple[str, ...]:
-    """A row that is constant but for one step a period; empty if it is not."""
+    """Returns a row that is constant but for one step a period; empty if it is not."""
     step = piece.increments[0]
     jumps = [
         number
@@ -68,7 +68,7 @@ def _staircase(piece: FormulaRow, name: str) -> tuple[str, ...]:
 
 
 def _table(piece: FormulaRow, name: str) -> tuple[str, ...]:
-    """A line that defines q and r, then one for each run of remainders with a linear value."""
+    """Returns a line that defines q and r, then a line for each linear run of remainders."""
     # the steepest step begins a round
     places = range(piece.period)
     steps = {offset: abs(piece.parts(offset) - piece.parts(offset - 1)) for offset in places}
@@ -91,7 +91,7 @@ def _table(piece: FormulaRow, name: str) -> tuple[str, ...]:
 
 
 def _run(values: Sequence[int], increments: Sequence[int], begin: int) -> tuple[int, int]:
-    """The end of the linear run of remainders from ``begin``, and its slope."""
+    """Returns the end of the linear run of remainders from ``begin``, and its slope."""
     slope = values[begin + 1] - values[begin] if begin + 1 < len(values) else 0
     end = begin + 1
     while (
@@ -111,7 +111,7 @@ _Terms = Sequence[tuple[int, str]]
 
 
 def _sum(base: int, terms: _Terms, divisor: int) -> str:
-    """A sum divided and rounded up, its whole part apart."""
+    """Returns a sum divided and rounded up, its whole part apart."""
     shared = gcd(divisor, *(size for size, _ in terms))
     base, divisor = -(-base // shared), divisor // shared
     terms = [(size // shared, factor) for size, factor in terms]

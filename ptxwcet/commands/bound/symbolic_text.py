@@ -1,4 +1,4 @@
-"""Parametric bounds as text for people: a row for each stretch of the range."""
+"""Parametric bounds as text for people: a row for each part of the range."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_ROWS = 40
 
 
 def render_symbolic_text(report: SymbolicReport) -> Rendered:
-    """The whole report; see :func:`ptxwcet.commands.bound.text.render_text`."""
+    """Returns the whole report; see :func:`ptxwcet.commands.bound.text.render_text`."""
     return rendered(report, report.kernels, _bounded)
 
 
@@ -53,12 +53,12 @@ def _launch(kernel: SymbolicKernel, stated: str) -> list[str]:
 
 
 def _rows(rows: Sequence[FormulaRowData], name: str) -> list[str]:
-    places = [_place(row, name) for row in rows]
+    places = [_place(formula, name) for formula in rows]
     width = max(map(len, places))
     lines = []
-    for place, row in zip(places, rows, strict=True):
-        lines.append(f"  {place:<{width}}  {row.text[0]}")
-        lines += [f"  {'':<{width}}    {line}" for line in row.text[1:]]
+    for place, formula in zip(places, rows, strict=True):
+        lines.append(f"  {place:<{width}}  {formula.text[0]}")
+        lines += [f"  {'':<{width}}    {line}" for line in formula.text[1:]]
     if len(lines) > _MOST_ROWS:
         hidden = len(lines) - _MOST_ROWS
         lines[_MOST_ROWS:] = [f"  and {hidden:,} more lines (--format json lists all)"]

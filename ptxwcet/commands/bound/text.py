@@ -1,4 +1,4 @@
-"""The report as text for people: a line, a screen or all that is known of a kernel."""
+"""The report as text for people: a line, a screen or all details of a kernel."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _Paid = TypeVar("_Paid", bound=PaidRow | PaidByLaunchRow)
 
 
 def explanation_lines(explanation: Explanation) -> list[str]:
-    """The lines that pay most with their parts, and the sections if there are several."""
+    """Returns the lines that pay most with their parts, and the sections if there are several."""
     cycles = explanation.cycles
     lines = [
         "",
@@ -80,7 +80,7 @@ def explanation_lines(explanation: Explanation) -> list[str]:
 
 
 def launch_explanation_lines(launch: LaunchRow) -> list[str]:
-    """The lines that pay most of the bound of a launch; none unless that was asked for."""
+    """Returns the lines that pay most of the launch bound; none unless they were requested."""
     if not launch.lines:
         return []
     memory = ", sectors (memory)" if launch.memory_cycles else ""
@@ -94,12 +94,12 @@ def launch_explanation_lines(launch: LaunchRow) -> list[str]:
 
 
 def _with_sums(kind: type[_Paid], rows: Sequence[_Paid], cycles: int) -> list[_Paid]:
-    """Returns the first rows, a row for those that are left out, and one for all."""
+    """Returns the first rows, a row for the rows that are left out, and one for all."""
 
     row_of: Callable[..., _Paid] = kind
 
     def summed(name: str, rows: Sequence[_Paid]) -> _Paid:
-        parts = [field.name for field in fields(kind)[2:-1]]  # behind its text, before its share
+        parts = [field.name for field in fields(kind)[2:-1]]  # after its text, before its share
         sums = [sum(getattr(row, part) for row in rows) for part in parts]
         return row_of(name, None, *sums, round(100 * sums[-1] / cycles, 2) if cycles else 0.0)
 
@@ -110,7 +110,7 @@ def _with_sums(kind: type[_Paid], rows: Sequence[_Paid], cycles: int) -> list[_P
 
 
 def _sections(explanation: Explanation) -> list[str]:
-    """Sections with the same content as one row, by what they add to the bound."""
+    """Returns the sections by their share in the bound; equal ones are one row."""
     merged: dict[PaidSectionRow, int] = {}
     for section in explanation.sections:
         content = replace(section, multiplicity=1)
@@ -125,7 +125,7 @@ _MOST_ROWS = 8
 _MOST_BLOCKS = 16
 _MOST_LOOPS = 5
 _USER = "user"
-_ON_SCREEN = (SAFE_NAME, SCHEDULED)  # beside the bound that is asked for; the others are details
+_ON_SCREEN = (SAFE_NAME, SCHEDULED)  # in addition to the requested bound; other bounds are details
 
 
 class Extent(Enum):
@@ -151,14 +151,14 @@ def render_text(
     report: Report,
     extent: Extent = Extent.DETAILS,
 ) -> Rendered:
-    """The whole report; refused kernels get one row each (their diagnostics are printed apart)."""
+    """Returns the report; a refused kernel has one row (diagnostics are printed elsewhere)."""
     if extent is Extent.LINE:
         return Rendered("".join(map(_line, report.kernels)))
     return rendered(report, report.kernels, partial(_bounded, extent=extent))
 
 
 def _line(kernel: BoundedKernel | Refused) -> str:
-    """A line for a machine: name, cycles, guarantee; then cycles and guarantee of the launch."""
+    """Returns a line for programs: name, cycles and guarantee, also of the launch."""
     if isinstance(kernel, Refused):
         return f"{kernel.kernel} refused {kernel.diagnostics[0].code}\n"
     line = f"{kernel.kernel} {kernel.bound_cycles} {kernel.guarantee}"
@@ -170,7 +170,7 @@ def _line(kernel: BoundedKernel | Refused) -> str:
 def rendered(
     head: MachineHead, kernels: Iterable[Named | Refused], text_of: Callable[[Named], str]
 ) -> Rendered:
-    """A report as text; of a kernel that is refused, or costs an internal error, there is a row."""
+    """Returns a report as text; a refused kernel, or one with an internal error, has a row."""
     texts, failures = [head_text(head)], []
     for row in kernels:
         kernel = as_people_know(row)
@@ -190,15 +190,15 @@ def _refused(kernel: Refused) -> str:
 
 
 def launch_lines(kernel: BoundedKernel) -> list[str]:
-    """The bound of the launch, what it is made of, and what would make it smaller; none without.
+    """Returns the launch bound, its parts and what would reduce it; empty without one.
 
-    And beside it the roofline.
+    The roofline follows.
     """
     launch = kernel.launch
     if launch is None:
         reason = kernel.launch_not_bounded
         return [f"KERNEL     not bounded as a whole: {reason}"] if reason else []
-    # that of a block may be of another method, which says nothing of launches
+    # The block's bound may be of another method, which does not bound launches.
     whose = "" if kernel.bounds[0].method == SAFE_NAME else f", of the method {SAFE_NAME}"
     what = f"{plural(launch.blocks, 'block')} on {plural(launch.sms, 'SM')}"
     lines = [
@@ -218,25 +218,25 @@ def launch_lines(kernel: BoundedKernel) -> list[str]:
 
 
 def _roofline(row: RooflineRow) -> str:
-    """The estimate beside the bound, with the terms of which it is the largest."""
+    """Returns the estimate of the roofline, which is the largest of the terms shown."""
     terms = [f"{name} {cycles:,}{of}" for name, cycles, of in roofline_terms(row)]
     time = time_text(row.microseconds)
     return f"roofline   {row.cycles:,} cycles ({time}), no bound: {', '.join(terms)}   estimate"
 
 
-def roofline_terms(row: RooflineRow) -> list[tuple[str, int, str]]:
-    """Of each resource that is asked for anything its name, cycles, and what they are of."""
-    terms = [("sub-cores", row.core_cycles, "")]
-    if row.path_cycles:
-        terms.append(("memory paths", row.path_cycles, ""))
-    if row.memory_cycles:
-        of = "all that is charged" if row.memory_of == "traffic" else "each array once"
-        terms.append(("memory", row.memory_cycles, f" ({of})"))
+def roofline_terms(estimate: RooflineRow) -> list[tuple[str, int, str]]:
+    """Returns name, cycles and kind of each used resource."""
+    terms = [("sub-cores", estimate.core_cycles, "")]
+    if estimate.path_cycles:
+        terms.append(("memory paths", estimate.path_cycles, ""))
+    if estimate.memory_cycles:
+        of = "all that is charged" if estimate.memory_of == "traffic" else "each array once"
+        terms.append(("memory", estimate.memory_cycles, f" ({of})"))
     return terms
 
 
 def _parts(launch: LaunchRow) -> str:
-    """The bound as the sum of its parts, and how many resident blocks an SM it is for."""
+    """Returns the bound as the sum of its parts, and how many resident blocks an SM it is for."""
     parts = [
         f"{name} {cycles:,}"
         for name, cycles in launch.parts.items()
@@ -250,18 +250,22 @@ def _parts(launch: LaunchRow) -> str:
     return f"{' + '.join(parts)}; {held}{occupancy}"
 
 
-def _registers(row: OccupancyRow | None) -> list[str]:
-    """What a thread has of registers and what does not fit in them; nothing if neither is known."""
-    if row is None or row.registers_per_thread is None or row.local_stored_bytes is None:
+def _registers(occupancy: OccupancyRow | None) -> list[str]:
+    """Returns the line on a thread's registers and spills; nothing if either is unknown."""
+    if (
+        occupancy is None
+        or occupancy.registers_per_thread is None
+        or occupancy.local_stored_bytes is None
+    ):
         return []
-    moved = row.local_stored_bytes, row.local_loaded_bytes
+    moved = occupancy.local_stored_bytes, occupancy.local_loaded_bytes
     if not any(moved):
-        what = "nothing is spilled" if row.spills else "its code has no local memory"
-    elif row.spills:
-        what = f"its code spills {moved[0]:,} bytes and loads {moved[1]:,}, which PTX does not have"
+        use = "nothing is spilled" if occupancy.spills else "its code has no local memory"
+    elif occupancy.spills:
+        use = f"its code spills {moved[0]:,} bytes and loads {moved[1]:,}, which PTX does not have"
     else:
-        what = f"its code stores {moved[0]:,} bytes of local memory and loads {moved[1]:,}"
-    return [f"registers  {row.registers_per_thread} a thread; {what}"]
+        use = f"its code stores {moved[0]:,} bytes of local memory and loads {moved[1]:,}"
+    return [f"registers  {occupancy.registers_per_thread} a thread; {use}"]
 
 
 def _bounded(kernel: BoundedKernel, extent: Extent) -> str:
@@ -304,7 +308,7 @@ def _bounded(kernel: BoundedKernel, extent: Extent) -> str:
 
 
 def bound_line(kernel: BoundedKernel) -> str:
-    """The bound of a block with its guarantee."""
+    """Returns the bound of a block with its guarantee."""
     return (
         f"BOUND      {kernel.bound_cycles:,} cycles for any one block alone on its SM "
         f"({kernel.microseconds:,} us)   {kernel.guarantee}"
@@ -312,7 +316,7 @@ def bound_line(kernel: BoundedKernel) -> str:
 
 
 def _by_weight(kernel: BoundedKernel) -> list[LoopRow]:
-    """The loops, those first that rest on the user's word, then those that run most often."""
+    """Returns the loops: first those stated by the user, then the most executed ones."""
     executions = {row.block: row.executions for row in kernel.worst_path}
     return sorted(
         kernel.loops,
@@ -321,10 +325,10 @@ def _by_weight(kernel: BoundedKernel) -> list[LoopRow]:
 
 
 def _next_step(kernel: BoundedKernel) -> str:
-    """What is worth doing with this bound."""
+    """Returns the suggested next step."""
     stated = [loop.block for loop in kernel.loops if loop.origin == _USER]
-    is_code = any(one.key == MACHINE_CODE_IS_EXECUTED for one in kernel.assumptions)
-    if stated and not is_code:  # which nothing here executes
+    is_code = any(assumption.key == MACHINE_CODE_IS_EXECUTED for assumption in kernel.assumptions)
+    if stated and not is_code:  # machine code is not executed here
         blocks = ", ".join(stated[:_MOST_LOOPS])
         return (
             f"try the bounds you stated ({blocks}) on data: "
@@ -345,7 +349,7 @@ def _worst_path(kernel: BoundedKernel) -> list[str]:
 
 
 def _budget(kernel: BoundedKernel) -> list[str]:
-    """The verdict, by which claim, and how much of the budget is taken; nothing without one."""
+    """Returns the verdict, its claim and the used part of the budget; nothing without a budget."""
     limit = kernel.budget
     if limit is None:
         return []
@@ -371,7 +375,7 @@ def _bound_line(method: str, cycles: int | None, guarantee: str | None, note: st
 
 
 def _safe_under(kernel: BoundedKernel) -> list[str]:
-    """What the bound rests on; what the machine's definition makes true is named, not repeated."""
+    """Returns the assumptions of the bound, without those that the machine defines as true."""
     launch = None if kernel.launch is None else kernel.launch.assumptions
     stated = rests_on(kernel.assumptions, launch)
     if kernel.guarantee != "safe-bound":
@@ -401,7 +405,7 @@ def _listed(
     titles: str = "",
     where: str = "",
 ) -> list[str]:
-    """Returns the first rows under their name and ``titles``, those of their columns if empty."""
+    """Returns the first rows under their name and ``titles``, by default their columns'."""
     if not rows:
         return []
     columns = (column.title for _, column in columns_of(rows[0].__class__, TEXT))

@@ -1,1 +1,1 @@
-"""``ptxwcet validate certificates``: the proofs of a report, checked again."""
+"""``ptxwcet validate certificates``: checks the proofs of a report again."""

@@ -1,4 +1,4 @@
-"""``ptxwcet validate certificates REPORT FILE``: the certificates of a report checked again."""
+"""``ptxwcet validate certificates REPORT FILE``: checks the certificates of a report again."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def validate_certificates(report: str, file: str, link: tuple[str, ...], form: s
         raise click.BadParameter(f"'{report}' is no JSON: {error}") from None
     verdicts: list[dict[str, str]] = []
     try:
-        rows = read_as(Report, data)  # what is of another shape is not looked at
+        rows = read_as(Report, data)  # data of another shape are not read
         for checked in recheck(rows, read_module(Request(file, links=link))):
             row = {one: getattr(checked, one) for one in ("kernel", "readable", "block")}
             verdicts.append({**row, "verdict": checked.verdict.value})

@@ -1,4 +1,4 @@
-"""Certificates of a report checked again, against a PTX file and nothing else of the analysis."""
+"""Verdicts on the certificates of a report, from a PTX file and no other part of the analysis."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from ptxwcet.support.records import dataclass
 
 
 class NoReport(ValueError):
-    """The report is none with certificates for this file; the text says what is wrong."""
+    """The report has no certificates for this file; the text has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rechecked:
-    """What the checker says of the certificate of a loop, and of the bound that rests on it."""
+    """The verdict of the checker on a loop's certificate, and on the bound that rests on it."""
 
     kernel: str
     readable: str
@@ -39,18 +39,18 @@ class Rechecked:
 def recheck(report: Report, module: Module) -> Iterator[Rechecked]:
     """Yields the verdict on each certificate of a report, kernel by kernel.
 
-    What the walk knew at the entry of a loop, the certificate's ``facts``, is taken as given. A
-    bound on executions of the body is wrong if it is smaller than what back edges allow. Raises
-    ValueError for a report of another file. Cost: two questions to the solver for each certificate.
+    The certificate's ``facts``, which the walk has at the entry of the loop, are taken as given. A
+    bound on executions of the body is wrong if it is less than the back edges allow. Raises
+    ValueError for a report of another file. Cost: two solver queries per certificate.
     """
     kernels = {kernel.name: kernel for kernel in module.kernels}
-    for row in answered(report.kernels):
-        certificates = [(loop, each) for loop in row.loops for each in _certificates(loop)]
+    for kernel_row in answered(report.kernels):
+        certificates = [(loop, each) for loop in kernel_row.loops for each in _certificates(loop)]
         if not certificates:
             continue
-        if row.kernel not in kernels:
-            raise NoReport(f"the file has no kernel {row.kernel}")
-        graph = _graph(kernels[row.kernel], module)
+        if kernel_row.kernel not in kernels:
+            raise NoReport(f"the file has no kernel {kernel_row.kernel}")
+        graph = _graph(kernels[kernel_row.kernel], module)
         for loop, certificate in certificates:
             yield _rechecked(graph, loop, certificate)
 
@@ -69,18 +69,18 @@ def _certificates(loop: LoopRow) -> Sequence[CertificateRow]:
     return loop.certificates
 
 
-def _rechecked(graph: FlowGraph, row: LoopRow, certificate: CertificateRow) -> Rechecked:
+def _rechecked(graph: FlowGraph, reported: LoopRow, certificate: CertificateRow) -> Rechecked:
     """Returns the verdict on a certificate. Raises ValueError."""
     proof, kernel = proof_from(certificate, graph.cfg), graph.kernel
-    loop = graph.forest.loop_at(block_named(graph.cfg, row.block))
+    loop = graph.forest.loop_at(block_named(graph.cfg, reported.block))
     if loop is None:
-        raise NoReport(f"no loop begins at {row.block} of kernel {kernel.readable}")
+        raise NoReport(f"no loop begins at {reported.block} of kernel {kernel.readable}")
     iterations = certificate.iterations
     least = proof.certificate.back_edges + is_rotated(loop)
     try:
         verdict = Verdict.WRONG
-        if least <= iterations <= row.iterations:
+        if least <= iterations <= reported.iterations:
             verdict = verdict_of(graph, loop, proof, Effort(MOST_PROOF_STEPS))
     except TooMuchEffort:
         verdict = Verdict.NOT_SETTLED
-    return Rechecked(kernel.name, kernel.readable, row.block, iterations, verdict)
+    return Rechecked(kernel.name, kernel.readable, reported.block, iterations, verdict)

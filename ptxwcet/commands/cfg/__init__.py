@@ -1,1 +1,1 @@
-"""``ptxwcet cfg``: the control-flow graph."""
+"""``ptxwcet cfg``: draws the control-flow graph."""

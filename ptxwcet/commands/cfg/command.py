@@ -1,4 +1,4 @@
-"""``ptxwcet cfg``: the control-flow graph of kernels as DOT text, as a picture, as tables."""
+"""``ptxwcet cfg``: shows the control-flow graph of kernels as DOT text, picture or tables."""
 
 from __future__ import annotations
 
@@ -106,8 +106,8 @@ def cfg(
     by_name = {one.kernel.name: one for one in described}
     for kernel in kernels:
         try:
-            known = by_name.get(kernel.name)
-            notes = NO_NOTES if known is None else known.notes
+            launched_kernel = by_name.get(kernel.name)
+            notes = NO_NOTES if launched_kernel is None else launched_kernel.notes
             drawings.append(draw_kernel(kernel, notes, shown, timings))
         except Exception as error:
             diagnostics += refuse(kernel, error).diagnostics

@@ -1,4 +1,4 @@
-"""What a launch makes of a kernel's control flow: classes of branches, bounds of loops.
+"""The control flow of a kernel under a launch: classes of branches, bounds of loops.
 
 >>> from ptxwcet.opened.request import Request
 >>> from ptxwcet.commands.cfg.study import describe_flow
@@ -38,9 +38,9 @@ from ptxwcet.timing.launch_costs import block_costs
 
 @dataclass(frozen=True, slots=True)
 class DescribedKernel(OnFlow):
-    """A kernel with calls replaced, its graph, and what is known of branches and loops.
+    """A kernel with calls inlined, its graph, and notes on its branches and loops.
 
-    ``refusals`` say why there are no paths; then bounds of loops are not known.
+    ``refusals`` are the reasons why there are no paths; then the bounds of loops are unknown.
     """
 
     flow: ControlFlow
@@ -75,7 +75,7 @@ def kernels_to_draw(module: Module, names: Sequence[str]) -> tuple[Kernel, ...]:
 
 
 def describe_flow(request: Request) -> tuple[DescribedKernel | RefusedKernel, ...]:
-    """The requested kernels, for the launch of the request, in file order.
+    """Returns the requested kernels, for the launch of the request, in file order.
 
     A kernel that the launch or a fact does not fit is refused, the others are described. Raises
     PtxwcetError for input that concerns no single kernel. Cost: a path extraction each.
@@ -87,7 +87,7 @@ def describe_flow(request: Request) -> tuple[DescribedKernel | RefusedKernel, ..
 
 
 def describe_kernel(kernel: Kernel, opened: Opened, launch: Launch) -> DescribedKernel:
-    """What is known of a requested kernel. Raises PtxwcetError for a launch that does not fit."""
+    """Describes a requested kernel. Raises PtxwcetError for a launch that does not fit."""
     whole = opened.whole(kernel)
     flow = build_flow(whole, launch)
     placed = place_facts(flow, opened.facts_of(kernel))
@@ -116,9 +116,9 @@ def describe_kernel(kernel: Kernel, opened: Opened, launch: Launch) -> Described
 
 
 def draw_kernel(kernel: Kernel, notes: Notes, shown: DivergentSet, machine: Machine) -> Drawing:
-    """The graph of a kernel, with what its blocks cost on a machine; see ``draw_cfg``.
+    """Returns the graph of a kernel, with the costs of its blocks on a machine; see ``draw_cfg``.
 
-    Raises PtxwcetError (PW329) for code that the machine does not run.
+    Raises PtxwcetError (PW329) for code that the machine cannot execute.
     """
     require_architecture(kernel, machine)
     costs = block_costs(kernel, machine) if kernel.code is None else None
@@ -128,7 +128,7 @@ def draw_kernel(kernel: Kernel, notes: Notes, shown: DivergentSet, machine: Mach
 def loop_notes(
     forest: LoopForest, pieces: Iterable[BlockPaths], facts: PlacedFacts
 ) -> dict[int, LoopNote]:
-    """The largest bound of each loop over all warps, its origin and its reason."""
+    """Returns the largest bound of each loop over all warps, its origin and its reason."""
     most = largest_bounds(warp.nodes for piece in pieces for warp in piece.warps)
     notes: dict[int, LoopNote] = {loop.id: LoopNote("never entered") for loop in forest.loops}
     for loop, entry in most.items():
@@ -138,15 +138,15 @@ def loop_notes(
 
 
 def branch_rows(described: DescribedKernel) -> list[tuple[str, str, str, str, str]]:
-    """For people: block, place, class, how it goes and the condition of each branch."""
+    """Returns block, place, class, direction and condition of each branch, for people."""
     reader = ConditionReader(described.kernel, described.names)
     rows = []
-    for block, one in described.notes.branches.items():
+    for block, branch in described.notes.branches.items():
         last = described.cfg.blocks[block].end - 1
         instruction = described.kernel.instructions[last]
         condition = ""
         if instruction.guard is not None:
             condition = reader.condition(instruction.guard, holds=True)[0]
-        name, where = described.cfg.name(BlockId(one.block)), place(described.kernel, last)
-        rows.append((name, where, one.kind.value, one.how, condition))
+        name, where = described.cfg.name(BlockId(branch.block)), place(described.kernel, last)
+        rows.append((name, where, branch.kind.value, branch.how, condition))
     return rows

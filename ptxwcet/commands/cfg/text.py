@@ -37,9 +37,9 @@ def _kernel(described: DescribedKernel, shown: DivergentSet) -> Iterator[str]:
 
 
 def render_machine_code(kernel: Kernel) -> str:
-    """Tables of blocks, loops and barriers of machine code, of which no launch is known.
+    """Returns tables of blocks, loops and barriers of machine code without a launch.
 
-    Raises PtxwcetError for a kernel that is refused.
+    Raises PtxwcetError for a refused kernel.
     """
     return "\n".join(_machine_code(ControlFlow.of(kernel))) + "\n"
 

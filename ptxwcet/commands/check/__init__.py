@@ -1,1 +1,1 @@
-"""``ptxwcet check``: the kernels of a plan against their budgets."""
+"""``ptxwcet check``: checks the kernels of a plan against their budgets."""

@@ -1,4 +1,4 @@
-"""``ptxwcet check [PLAN]``: all kernels of a project against their budgets."""
+"""``ptxwcet check [PLAN]``: checks all kernels of a project against their budgets."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The report of a plan of checks, as plain data.
 
-Schema number 1. A row is a function of its job and of the answer to its request alone
-(:func:`judged`), whichever process analysed it, now or earlier; rows are in the order of the plan.
+Schema number 1. A row depends only on its job and on the answer to its request (:func:`judged`),
+whichever process analysed it, now or earlier; rows are in the order of the plan.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Outcome(Enum):
     """How a check ended."""
 
     PASSED = "passed"
-    FAILED = "failed"  # bounded, but over the budget or of too weak a guarantee
+    FAILED = "failed"  # bounded, but over the budget or with too weak a guarantee
     REFUSED = "refused"  # no bound
 
 
@@ -44,7 +44,7 @@ _SHOWN = {"passed": "ok", "failed": "FAILED", "refused": "REFUSED"}
 
 
 def bound_of(answer: BoundedKernel) -> tuple[str, int, float, str]:
-    """The bound that a check is about: of what it is, cycles, microseconds, and its guarantee."""
+    """Returns the bound that a check judges: its kind, cycles, microseconds and guarantee."""
     launch, budget = answer.launch, answer.budget
     if launch is None or (budget is not None and budget.of == BLOCK):
         return BLOCK, answer.bound_cycles, answer.microseconds, answer.guarantee
@@ -89,7 +89,7 @@ class CheckedKernel:
 
     @property
     def cycles(self) -> int | None:
-        """The bound of the launch, without one that of a block; None if there is none."""
+        """The bound of the launch, or of a block if there is no launch; None without a bound."""
         if isinstance(self.answer, Refused):
             return None
         launch = self.answer.launch
@@ -103,7 +103,7 @@ class CheckedKernel:
 
     @property
     def cells(self) -> tuple[str, str, str, str]:
-        """The bound, its time, what it says of the budget or why there is none, and its claim."""
+        """The bound, its time, its verdict on the budget or why it is refused, and its claim."""
         if isinstance(self.answer, Refused):
             return "", "", f"[{self.answer.diagnostics[0].code}]", ""
         limit, (of, cycles, time, guarantee) = self.answer.budget, bound_of(self.answer)
@@ -135,12 +135,12 @@ def run_plan(
     progress: Callable[[int, int], None] = lambda _done, _all: None,
     cache: Path | None = None,
 ) -> CheckReport:
-    """The report of a plan: the same for any number of ``workers``, which are processes.
+    """Returns the report of a plan: the same for any number of ``workers``, which are processes.
 
-    ``cache`` is a folder of answers: what is there is not analysed, what is analysed is kept there;
-    the report is the same without it. ``progress`` is told how many checks are done, of how many.
-    Raises PtxwcetError (PW825) for a folder that cannot be used. Cost: that of a bound for each job
-    whose answer is not kept.
+    ``cache`` is a folder of answers: jobs with an answer there are not analysed, and new answers
+    are added; the report is the same without it. ``progress`` receives the number of checks that
+    are done, and of all. Raises PtxwcetError (PW825) for an unusable folder. Cost: a bound for each
+    job whose answer is not cached.
     """
     requests = [job.request for job in plan.jobs]
     if cache is None:
@@ -156,7 +156,7 @@ def run_plan(
 
 
 def judged(job: CheckJob, kept: KeptAnswer) -> CheckedKernel:
-    """The row of a job: the answer to its request, held against its budget and guarantee."""
+    """Returns the row of a job: the answer to its request, judged by its budget and guarantee."""
     answer, failed = kept.answer, []
     if not isinstance(answer, Refused):
         failed = [_placed(one, kept) for one in failed_of(answer, job.checks, kept.clock)]
@@ -177,7 +177,7 @@ def judged(job: CheckJob, kept: KeptAnswer) -> CheckedKernel:
 
 
 def _placed(problem: Diagnostic, kept: KeptAnswer) -> DiagnosticRow:
-    """A problem of a bounded kernel, where that is declared."""
+    """Returns a problem of a bounded kernel, where that is declared."""
     row, place = diagnostic_row(problem), kept.place
     if place is None:
         return row
@@ -185,7 +185,7 @@ def _placed(problem: Diagnostic, kept: KeptAnswer) -> DiagnosticRow:
 
 
 def _launch_text(job: CheckJob) -> str:
-    """The launch in a few words, as the plan has it."""
+    """Returns the launch in a few words, as the plan has it."""
     request = job.request
     words = [f"block {request.block}" if request.block else ""]
     words.append(f"grid {request.grid}" if request.grid else "")

@@ -1,12 +1,11 @@
 """Plans of checks: a ``ptxwcet.toml`` with kernels, launches, machines and budgets of a project.
 
-TOML, a table ``[[check]]`` for each launch (docs/plans.md); paths are relative to
+The file is TOML with a table ``[[check]]`` for each launch (docs/plans.md); paths are relative to
 the plan. Reading a plan opens its PTX files, but bounds nothing: it makes a job of each kernel on
 each machine. Problems are PW570 (unreadable), PW571 (unknown key), PW572 (malformed), PW573 (no
 such file), PW574 (a kernel checked twice), PW208 (no such kernel) and PW301 (no such machine), each
-with its place; they are reported together, files, kernels and machines of tables whose keys are
-right. A PTX file that cannot be read is no problem of the plan: its jobs are refused, the others
-are not.
+with its place; they are reported together; files, kernels and machines only of tables with valid
+keys. An unreadable PTX file is not a problem of the plan: only its jobs are refused.
 """
 
 from __future__ import annotations
@@ -68,11 +67,11 @@ _EXAMPLE = (
 
 @dataclass(frozen=True, slots=True)
 class CheckJob:
-    """A kernel, its launch and machine, and what its bound has to pass: plain data.
+    """A kernel, its launch, its machine and the checks of its bound: plain data.
 
-    ``request`` names one kernel; none where only its launch file says which, or the file cannot be
-    read. ``number`` is that of its table, from 1; ``line`` where the table begins, if it is known.
-    ``options`` say for what and with which options its CUDA source is compiled.
+    ``request`` names one kernel, or none if only its launch file names it or the file is
+    unreadable. ``number`` is the number of its table, from 1; ``line`` is where the table begins,
+    if known. ``options`` are the targets and options that compile its CUDA source.
     """
 
     request: Request
@@ -92,9 +91,9 @@ class Plan:
 
 
 def read_plan(path: str, kept: Path | None = None) -> Plan:
-    """The jobs of a plan. Raises PtxwcetError with all problems found.
+    """Returns the jobs of a plan. Raises PtxwcetError with all problems found.
 
-    ``kept`` is a folder of kept answers, where what is compiled is found again.
+    ``kept`` is a cache folder, in which compiled files are found again.
 
     Cost: linear in the plan and in the PTX files, which are parsed.
     """
@@ -112,7 +111,7 @@ class _Reader:
         self._foreign: dict[Request, dict[str, frozenset[tuple[str, str]]]] = {}
 
     def jobs(self, data: Mapping[str, Any]) -> tuple[CheckJob, ...]:
-        """The jobs of all tables of the plan. Raises PtxwcetError with every problem."""
+        """Returns the jobs of all tables of the plan. Raises PtxwcetError with every problem."""
         problems = self._problems
         problems.check_keys(data, None, _TOP, _value_problem)
         tables = problems.tables(data, "launch")
@@ -153,7 +152,7 @@ class _Reader:
 
     def _jobs_of(self, number: int, table: Mapping[str, Any]) -> Iterator[CheckJob]:
         files = self._files_of(number, table)
-        is_code, paths = table.get(MACHINE_CODE, False), (one.path for one in files)
+        is_code, paths = table.get(MACHINE_CODE, False), (file.path for file in files)
         self._problems.require_use_of_making(paths, number, is_code=is_code)
         names = self._kernels_of(number, table, files)
         self._require_beside(number, table)
@@ -187,7 +186,7 @@ class _Reader:
                     yield CheckJob(request, checks, number + 1, line, options)
 
     def _files_of(self, number: int, table: Mapping[str, Any]) -> list[Request]:
-        """The files, each once; PW573 for a name or pattern without any."""
+        """Returns the files, each once; PW573 for a name or pattern without any."""
         paths: dict[str, None] = {}
         for pattern in texts(table["files"]):
             paths.update(dict.fromkeys(self._problems.files_of(pattern, number)))
@@ -205,7 +204,7 @@ class _Reader:
     def _kernels_of(
         self, number: int, table: Mapping[str, Any], files: list[Request]
     ) -> dict[Request, list[str | None]]:
-        """The kernels of each file that are meant; None for a file that does not say its own."""
+        """Returns the selected kernels of each file; None for a file whose kernels are unknown."""
         names = texts(table.get("kernels", []))
         missing = dict.fromkeys(names)
         by_file: dict[Request, list[str | None]] = {}
@@ -215,7 +214,7 @@ class _Reader:
             self._foreign[file] = {}
             try:
                 module = recent_module(file)
-            except Exception:  # whoever bounds it will say why
+            except Exception:  # its bound will report the reason
                 by_file[file] = [*names] or [None]
                 missing = {}
                 continue
@@ -256,7 +255,7 @@ def _value_problem(key: str, value: object) -> str | None:
 
 
 def _budget_of(value: object) -> Budget | None:
-    """The budget of a value of TOML. Raises NotABudget."""
+    """Returns the budget of a value of TOML. Raises NotABudget."""
     if value is None:
         return None
     if type(value) is int or isinstance(value, str):
@@ -264,28 +263,28 @@ def _budget_of(value: object) -> Budget | None:
     raise NotABudget(f'budget is a number of cycles, or a text as "2 ms", not {value!r}')
 
 
-# --- The answers to many requests: those that a folder keeps, the others analysed, in processes ---
-# An answer is kept under the key of the bytes that were analysed, or not at all: the files are read
-# once more, compared with the key's digests, and supplied to the analysis from memory. Where one
-# has changed meanwhile, or is asked for and not in the key, the answer is that of the files as they
-# are, and is not kept. Nor is what says more of the computer than of the input: see
+# --- The answers to many requests: cached ones from a folder, the others analysed in processes ----
+# An answer is cached under the key of the bytes that were analysed, or not at all: the files are
+# read once more, compared with the key's digests, and supplied to the analysis from memory. If a
+# file has changed meanwhile, or is read but not in the key, the answer is computed from the files
+# as they are, and is not cached. Answers that depend on the computer are not cached either: see
 # KeptAnswer.is_lasting.
 #
-# A process that dies costs its job alone. What is done with a job is a function of the job, so that
-# the results do not depend on how many processes there are, or on who was first. The processes end,
-# also in the middle of a job, when the one that started them ends or is interrupted: they watch a
-# pipe that nobody else holds open. They are forked: what is loaded is there at once, which the
-# units of a sweep (:mod:`ptxwcet.sweeps.cell`), limited in memory and time, go without.
+# A process that dies costs only its job. The work on a job is a function of the job, so the results
+# do not depend on the number of processes or their order. The processes end, also in the middle of
+# a job, when the process that started them ends or is interrupted: they watch a pipe whose other
+# end only this process holds open. They are forked, so loaded modules are there at once; the tasks
+# of a sweep (:mod:`ptxwcet.sweeps.cell`), with limits of memory and time, are not.
 
 
-_SECONDS = 1.0  # between two words of progress, if no job ends
+_SECONDS = 1.0  # between two reports of progress, if no job ends
 _Job = TypeVar("_Job")
 _Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
 class KeyedAnswer:
-    """An answer, the seconds that it took, and whether it is that of the request's key."""
+    """An answer, its seconds, and whether it was computed from the bytes of the request's key."""
 
     kept: KeptAnswer
     seconds: float
@@ -298,10 +297,10 @@ def cached_answers(
     workers: int,
     progress: Callable[[int, int], None],
 ) -> list[KeptAnswer | None]:
-    """The answer to each request for one kernel; None where its process died of it.
+    """Returns the answer to each request for one kernel; None if its process died.
 
-    ``progress`` is told how many there are, of how many. Raises PtxwcetError (PW825) for a folder
-    that cannot be used. Cost: that of the bounds that are not kept; all PTX is parsed.
+    ``progress`` receives the number of answers, and of requests. Raises PtxwcetError (PW825) for an
+    unusable folder. Cost: the bounds without a cached answer; all PTX is parsed.
     """
     with AnswerStore(folder) as store:
         inputs = Inputs()
@@ -311,10 +310,10 @@ def cached_answers(
         ready = len(answers) - len(missing)
 
         def take(place: int, answer: KeyedAnswer) -> None:
-            one = keyed[missing[place]]
+            request = keyed[missing[place]]
             answers[missing[place]] = answer.kept
             if answer.is_of_key and answer.kept.is_lasting:
-                store.add([kept_entry(one.key, one.request, answer.kept, answer.seconds)])
+                store.add([kept_entry(request.key, request.request, answer.kept, answer.seconds)])
 
         run_each(
             answer_keyed,
@@ -327,7 +326,7 @@ def cached_answers(
 
 
 def answer_keyed(keyed: KeyedRequest) -> KeyedAnswer:
-    """What comes of a request, of the files of its key if they still are as they were."""
+    """Answers a request, from the files of its key if they are unchanged."""
     start = time.perf_counter()
     try:
         with supplied_inputs(read_unchanged(keyed)), noted_inputs() as asked:
@@ -342,7 +341,7 @@ def answer_keyed(keyed: KeyedRequest) -> KeyedAnswer:
 
 
 def _found(store: AnswerStore, key: str) -> KeptAnswer | None:
-    """The answer that is kept; None where there is none, or not one of this form."""
+    """Returns the cached answer; None without an answer of this form."""
     data = store.answer(key)
     if data is None:
         return None
@@ -359,17 +358,17 @@ def run_each(
     progress: Callable[[int, int], None] = lambda _done, _all: None,
     take: Callable[[int, _Result], None] = lambda _number, _result: None,
 ) -> list[_Result | None]:
-    """What ``work`` makes of each job, in their order; None where its process died of it.
+    """Returns the result of ``work`` for each job, in their order; None if its process died.
 
-    ``work`` is a function of a module, jobs and results can be pickled. ``progress`` is told now
-    and then how many are done, of how many; ``take`` is given each result, with the number of its
-    job, as soon as it is there. What ``work`` and these raise is raised. Cost: a process a worker,
-    and one more for each job that was under way when a process died.
+    ``work`` is a function of a module; jobs and results can be pickled. ``progress`` receives from
+    time to time the number of jobs that are done, and of all; ``take`` receives each result, with
+    the number of its job, at once. Exceptions of ``work`` and of these are raised. Cost: a process
+    per worker, and one more for each job that was running when a process died.
     """
     results: dict[int, _Result | None] = {}
 
     def run(numbers: Sequence[int]) -> list[int]:
-        """Adds the results of these jobs; those that were under way when a process died."""
+        """Adds the results of these jobs; returns the jobs that ran when a process died."""
         count = min(workers, len(numbers))
         watched, held = multiprocessing.Pipe(duplex=False)
         pool = ProcessPoolExecutor(count, initializer=_end_with, initargs=(watched, held))
@@ -378,7 +377,8 @@ def run_each(
             running: dict[Future[_Result], int] = {}
             try:
                 while waiting or running:
-                    # never more than there are workers: what is running is known if one dies
+                    # never more than there are workers, so the running jobs are known if a process
+                    # dies
                     while waiting and len(running) < count:
                         running[pool.submit(work, jobs[waiting[-1]])] = waiting[-1]
                         waiting.pop()
@@ -391,13 +391,13 @@ def run_each(
             except BrokenProcessPool:
                 return sorted(running.values()) or waiting[-1:]
             except BaseException:
-                held.close()  # nobody waits for what is under way
+                held.close()  # no process waits for running jobs
                 pool.shutdown(cancel_futures=True)
                 raise
         return []
 
     while left := [number for number in range(len(jobs)) if number not in results]:
-        for number in run(left):  # one of them killed its process: which, shows alone
+        for number in run(left):  # run alone, each job shows whether it kills its process
             if run([number]):
                 results[number] = None
                 progress(len(results), len(jobs))

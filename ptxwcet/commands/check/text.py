@@ -1,4 +1,4 @@
-"""The report of a plan of checks as text for people: a table, and why what did not pass did not."""
+"""The report of checks as text for people: a table, and the problems of failed checks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ptxwcet.support.printable import plural, printable, printable_line
 
 
 def render_check_text(report: CheckReport) -> str:
-    """The table of all checks, then the problems of those that did not pass, then their number."""
+    """Returns the table of all checks, the problems of failed ones, and the counts."""
     lines = [f"{report.tool} {report.version}  {printable_line(report.plan)}", ""]
     lines += text_table(report.checks)
     for check in report.checks:
@@ -28,26 +28,26 @@ def render_check_text(report: CheckReport) -> str:
 
 
 def summary(report: CheckReport) -> str:
-    """How many checks ended how."""
+    """Returns how many checks ended how."""
     text = f"{plural(len(report.checks), 'check')}: {report.passed} passed"
     for count, what in ((report.failed, "failed"), (report.refused, "refused")):
         text += f", {count} {what}" if count else ""
     return text
 
 
-def problem_text(row: DiagnosticRow) -> str:
-    """A problem with its place, notes and help; see Diagnostic.render, which has the text, too."""
-    place = "" if row.file is None else f"{row.file}:{row.line}:{row.column}: "
-    lines = [f"  {place}{row.severity}[{row.code}]: {row.message}"]
-    lines += [f"    note: {note}" for note in row.notes]
-    if row.help is not None:
-        lines.append(f"    help: {row.help}")
+def problem_text(problem: DiagnosticRow) -> str:
+    """Returns a problem with place, notes and help; Diagnostic.render has the same format."""
+    place = "" if problem.file is None else f"{problem.file}:{problem.line}:{problem.column}: "
+    lines = [f"  {place}{problem.severity}[{problem.code}]: {problem.message}"]
+    lines += [f"    note: {note}" for note in problem.notes]
+    if problem.help is not None:
+        lines.append(f"    help: {problem.help}")
     return "\n".join(map(printable_line, lines))
 
 
 # --- In the words of others -----------------------------------------------------------------------
-# SARIF 2.1.0 (OASIS) for code scanning, JUnit XML, and workflow commands of GitHub Actions, which
-# are annotations.
+# Formats for other tools: SARIF 2.1.0 (OASIS) for code scanning, JUnit XML, and workflow commands
+# of GitHub Actions, which are annotations.
 
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -58,7 +58,7 @@ _OF_PROPERTIES = _OF_DATA | {":": "%3A", ",": "%2C"}
 
 
 def sarif_log(report: CheckReport) -> dict[str, Any]:
-    """The log: a result for each problem, at its place, beside its check in the plan."""
+    """Returns the log: a result for each problem, at its place and at its check in the plan."""
     codes = sorted({problem.code for check in report.checks for problem in check.problems})
     driver = {
         "name": report.tool,
@@ -78,12 +78,12 @@ def sarif_log(report: CheckReport) -> dict[str, Any]:
 
 
 def _rule(code: str) -> dict[str, Any]:
-    known = explanations()[code]
+    explanation = explanations()[code]
     return {
         "id": code,
-        "shortDescription": {"text": known.title},
-        "fullDescription": {"text": known.cause},
-        "help": {"text": known.remedy},
+        "shortDescription": {"text": explanation.title},
+        "fullDescription": {"text": explanation.cause},
+        "help": {"text": explanation.remedy},
     }
 
 
@@ -95,13 +95,13 @@ def _result(
     plan = _location(report.plan, check.line, None)
     place = _place(problem)
     own = plan if place is None else _location(*place)
-    # the same while lines move and cycles change: what is wrong with which check
-    earlier = [one.code for one in check.problems[:number]].count(problem.code)
+    # Stable while lines move and cycles change: it identifies the problem and the check.
+    earlier = [problem.code for problem in check.problems[:number]].count(problem.code)
     key = "\n".join((problem.code, str(earlier), check.file, check.name)).encode("utf-8", "replace")
     return {
         "ruleId": problem.code,
         "ruleIndex": codes.index(problem.code),
-        "level": problem.severity,  # error, warning, note: the words are SARIF's
+        "level": problem.severity,  # error, warning, note: SARIF's words
         "message": {"text": printable(f"{check.name}: {_told(problem)}")},
         "locations": [own],
         "relatedLocations": [plan | {"message": {"text": f"check {check.check}"}}],
@@ -110,7 +110,7 @@ def _result(
 
 
 def _place(problem: DiagnosticRow) -> tuple[str, int | None, int | None] | None:
-    """Where a problem is: in the CUDA source at hand that its place was made of, else as it is."""
+    """Returns the place of a problem: in the CUDA source that its place is from, else as it is."""
     if problem.file is None or problem.line is None or problem.column is None:
         return None
     own = (problem.file, problem.line, problem.column)
@@ -131,9 +131,9 @@ def _location(path: str, line: int | None, column: int | None) -> dict[str, Any]
 
 
 def junit_xml(report: CheckReport) -> str:
-    """The XML: a check that failed is a failure, one that is refused an error; properties of a case
-    are its bound. No times: it is the same for each run. Characters that XML has not are shown as
-    printable_line does.
+    """Returns the XML: a failed check is a failure, a refused one an error; properties of a case
+    are its bound. It has no times, so equal runs give equal text. Characters that XML lacks are
+    shown as in printable_line.
     """
     counts = {
         "name": printable_line(report.plan),
@@ -160,11 +160,11 @@ def junit_xml(report: CheckReport) -> str:
 
 
 def github_commands(report: CheckReport) -> str:
-    """A line ``::error file=...`` for each problem, then how many checks ended how.
+    """Returns a line ``::error file=...`` for each problem, then how many checks ended how.
 
     Problems without a place in an input are shown at their check in the plan.
     """
-    lines = [_command(report, row, one) for row in report.checks for one in row.problems]
+    lines = [_command(report, row, problem) for row in report.checks for problem in row.problems]
     return "\n".join([*lines, summary(report)]) + "\n"
 
 
@@ -187,6 +187,6 @@ def _escaped(text: str, table: dict[str, str]) -> str:
 
 
 def _told(problem: DiagnosticRow) -> str:
-    """A problem with its notes and help, a line each."""
+    """Returns a problem with its notes and help, a line each."""
     lines = [problem.message, *problem.notes]
     return "\n".join([*lines, *([] if problem.help is None else [f"help: {problem.help}"])])

@@ -1,1 +1,1 @@
-"""``ptxwcet compare``: what a change of a kernel costs."""
+"""``ptxwcet compare``: compares versions of a kernel."""

@@ -1,4 +1,4 @@
-"""``ptxwcet compare OLD NEW``: two versions of a kernel, or two results of the program."""
+"""``ptxwcet compare OLD NEW``: compares two versions of a kernel, or two results."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _compare_results(old: str, new: str, threshold: Fraction, form: str) -> int:
 def _results(
     version: str, kernels: tuple[str, ...], given: dict[str, Any]
 ) -> tuple[Sequence[Result], list[Diagnostic]]:
-    """The bounds of a version, and why kernels are refused."""
+    """Returns the bounds of a version, and why kernels are refused."""
     path, kernel = split_kernel(version)
     return bounded_version(
         options.request_from(path, kernel=kernels if kernel is None else (kernel,), **given)

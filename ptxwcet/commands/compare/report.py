@@ -1,4 +1,4 @@
-"""What changed between two results: of the main job, or of a plan of checks. Schema number 1."""
+"""Changes between two results: of the main command, or of a plan of checks. Schema number 1."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class LineChange:
 
     @property
     def name(self) -> str:
-        """Where a line is, in both if it has moved, and what it says."""
+        """The place of a line, both places if it moved, and its text."""
         places = dict.fromkeys(filter(None, (self.old_place, self.new_place)))
         text = " ".join((self.text or "").split())
         if len(text) > _MOST_TEXT:
@@ -142,7 +142,7 @@ class Result:
 
 
 def read_results(path: str) -> tuple[Result, ...]:
-    """The kernels of a file of JSON: a report of the main job, several of them, or one of checks.
+    """Reads the kernels of a JSON file: a report of bounds, several of them, or one of checks.
 
     Raises PtxwcetError (PW580).
     """
@@ -166,7 +166,7 @@ def read_results(path: str) -> tuple[Result, ...]:
 
 
 def is_result(path: str) -> bool:
-    """Whether a file is JSON, by its name or its beginning."""
+    """Returns whether a file is JSON, by its name or its beginning."""
     if path.endswith(".json"):
         return True
     if path == STANDARD_INPUT or split_kernel(path)[1]:
@@ -176,7 +176,7 @@ def is_result(path: str) -> bool:
 
 
 def bounded_version(request: Request) -> tuple[Sequence[Result], list[Diagnostic]]:
-    """The bounds of a version, explained, and why kernels are refused."""
+    """Returns the bounds of a version, explained, and why kernels are refused."""
     answer = bound_file(request)
     report = build_report(answer, explain=True, source=request.source)
     return tuple(results_of(report)), refusals(answer, report.kernels)
@@ -187,10 +187,10 @@ def _no_number(text: str) -> None:
 
 
 def results_of(report: Report) -> Iterator[Result]:
-    """The kernels of a report of the main job."""
-    for one in report.kernels:
-        launch = "" if isinstance(one, Refused) else _launch_text(one)
-        yield Result(report.file, report.machine.name, launch, one)
+    """Yields the kernels of a report of the main job."""
+    for kernel in report.kernels:
+        launch = "" if isinstance(kernel, Refused) else _launch_text(kernel)
+        yield Result(report.file, report.machine.name, launch, kernel)
 
 
 def _launch_text(row: BoundedKernel) -> str:
@@ -201,7 +201,7 @@ def _launch_text(row: BoundedKernel) -> str:
     return ", ".join(words)
 
 
-# --- who is compared with whom --------------------------------------------------------------------
+# --- The pairs to compare -------------------------------------------------------------------------
 
 _KEYS: tuple[Callable[[Result], Hashable], ...] = (
     lambda one: (one.answer.kernel, one.file, one.machine, one.launch),
@@ -211,22 +211,22 @@ _KEYS: tuple[Callable[[Result], Hashable], ...] = (
     lambda one: (one.answer.kernel, one.file),
     lambda one: (one.answer.kernel,),
 )
-"""What tells kernels apart, the closest first: builds may move files, plans may change launches."""
+"""The keys that pair kernels, the closest first: files and launches may change."""
 
 
 def _pairs(
     old: Sequence[Result], new: Sequence[Result], keys: Sequence[Callable[[Result], Hashable]]
 ) -> dict[int, int]:
-    """The old kernel of each new one that has one, by their numbers."""
-    found: dict[int, int] = {}
+    """Returns the old kernel of each new one that has one, by their numbers."""
+    pairs: dict[int, int] = {}
     for key_of in keys:
-        left = _by_key(old, set(found.values()), key_of)
-        right = _by_key(new, set(found), key_of)
+        left = _by_key(old, set(pairs.values()), key_of)
+        right = _by_key(new, set(pairs), key_of)
         for key, numbers in right.items():
             others = left.get(key, [])
-            if len(others) == len(numbers):  # several alike: in their order
-                found |= dict(zip(numbers, others, strict=True))
-    return found
+            if len(others) == len(numbers):  # several equal keys: paired in their order
+                pairs |= dict(zip(numbers, others, strict=True))
+    return pairs
 
 
 def _by_key(
@@ -247,11 +247,11 @@ def compare_results(
     *,
     are_versions: bool = False,
 ) -> DiffReport:
-    """The changes from one result to another; a bound that grew by more than the threshold fails.
+    """Returns the changes between two results; a bound that grew beyond the threshold fails.
 
-    So does a kernel that has no bound any more, or one of a weaker guarantee. ``are_versions``:
-    kernels without one of their name are taken for versions of each other, in their order, if there
-    are as many on both sides. Cost: linear.
+    So does a kernel without a bound now, or with a weaker guarantee. ``are_versions``: kernels
+    without a namesake are taken for versions of each other, in their order, if both sides have
+    equally many. Cost: linear.
     """
     pairs = _pairs(old, new, (*_KEYS, lambda _: ()) if are_versions else _KEYS)
     changes = [
@@ -312,39 +312,39 @@ def _guarantee(row: Result, *, of_launch: bool = False) -> str | None:
 
 
 def _weaker(old: Result, new: Result) -> Iterable[str]:
-    """Guarantees that are lost or weaker than before."""
+    """Yields the guarantees that are lost or weaker than before."""
     if isinstance(old.answer, Refused):
         return
     if isinstance(new.answer, Refused):
         yield f"it had a bound and is {_guarantee(new)} now"
         return
-    for what, of_launch in (("block", False), ("launch", True)):
+    for kind, of_launch in (("block", False), ("launch", True)):
         before, now = (_guarantee(one, of_launch=of_launch) for one in (old, new))
         if before is not None and now is None:
-            yield f"the bound of the {what} is lost: {new.answer.launch_not_bounded or 'no grid'}"
+            yield f"the bound of the {kind} is lost: {new.answer.launch_not_bounded or 'no grid'}"
         elif before and now and Guarantee(now).rank > Guarantee(before).rank:
-            yield f"the bound of the {what} was a {before} and is only an {now} now"
+            yield f"the bound of the {kind} was a {before} and is only an {now} now"
 
 
 def _grown(old: Result, new: Result, threshold: Fraction) -> Iterable[str]:
-    """Bounds that grew: of the launch where both results have one, else of a block."""
+    """Yields the bounds that grew: of the launch if both results have one, else of a block."""
     before, now = _bounds(old.answer), _bounds(new.answer)
     judged = "launch" if "launch" in before and "launch" in now else "block"
-    for one in changes_between(before, now):
-        if one.what != judged or not (isinstance(one.old, int) and isinstance(one.new, int)):
+    for delta in changes_between(before, now):
+        if delta.what != judged or not (isinstance(delta.old, int) and isinstance(delta.new, int)):
             continue
-        if one.new > one.old * (1 + threshold / 100):
-            by = "" if one.growth_percent is None else f", by {one.growth_percent:.2f} %"
-            yield f"the bound of the {one.what} grew from {one.old} to {one.new} cycles{by}"
+        if delta.new > delta.old * (1 + threshold / 100):
+            by = "" if delta.growth_percent is None else f", by {delta.growth_percent:.2f} %"
+            yield f"the bound of the {delta.what} grew from {delta.old} to {delta.new} cycles{by}"
 
 
-def _bounds(row: BoundedKernel | Refused) -> dict[str, int | str | None]:
-    if isinstance(row, Refused):
+def _bounds(answer: BoundedKernel | Refused) -> dict[str, int | str | None]:
+    if isinstance(answer, Refused):
         return {}
-    found: dict[str, int | str | None] = {"block": row.bound_cycles}
-    if row.launch is not None:
-        found["launch"] = row.launch.cycles
-    return found | {f"method {one.method}": one.cycles for one in row.bounds}
+    found: dict[str, int | str | None] = {"block": answer.bound_cycles}
+    if answer.launch is not None:
+        found["launch"] = answer.launch.cycles
+    return found | {f"method {bound.method}": bound.cycles for bound in answer.bounds}
 
 
 def _launch_parts(kernel: BoundedKernel | Refused) -> dict[str, int | str | None]:
@@ -353,14 +353,14 @@ def _launch_parts(kernel: BoundedKernel | Refused) -> dict[str, int | str | None
 
 
 def _loops(row: BoundedKernel | Refused) -> dict[str, int | str | None]:
-    found: dict[str, int | str | None] = {}
+    counts: dict[str, int | str | None] = {}
     times: Counter[str] = Counter()
     for loop in () if isinstance(row, Refused) else row.loops:
         times[loop.block] += 1
         again = f" ({times[loop.block]})" if times[loop.block] > 1 else ""
-        found[f"{loop.block}{again}"] = loop.iterations
-        found[f"{loop.block}{again} origin"] = loop.origin
-    return found
+        counts[f"{loop.block}{again}"] = loop.iterations
+        counts[f"{loop.block}{again} origin"] = loop.origin
+    return counts
 
 
 def _assumptions(row: BoundedKernel | Refused) -> dict[str, int | str | None]:
@@ -371,7 +371,7 @@ def _assumptions(row: BoundedKernel | Refused) -> dict[str, int | str | None]:
 
 
 def _states(of: str, rows: Iterable[AssumptionRow]) -> dict[str, int | str | None]:
-    return {f"{one.key} (of the {of})": one.state for one in rows}
+    return {f"{row.key} (of the {of})": row.state for row in rows}
 
 
 def _lines(row: BoundedKernel | Refused) -> dict[str, int | str | None]:
@@ -385,11 +385,11 @@ def _payment(old: Result, new: Result) -> Payment | None:
     return None if before is None or now is None else payment_of(before, now)
 
 
-# --- what pays the difference ---------------------------------------------------------------------
+# --- The causes of the difference -----------------------------------------------------------------
 
 
 def changes_between(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Change, ...]:
-    """What has another value, or is in one of the two only; in the order of the new ones."""
+    """Returns the values that differ, or that only one side has; in the order of the new side."""
     return tuple(
         Change(key, old.get(key), new.get(key), _growth(old.get(key), new.get(key)))
         for key in dict.fromkeys((*new, *old))
@@ -404,7 +404,7 @@ def _growth(old: int | str | None, new: int | str | None) -> float | None:
 
 
 def payment_of(before: Explanation, now: Explanation) -> Payment | None:
-    """What pays the difference of two bounds; None if all is paid alike. Cost: that of sorting."""
+    """Returns the causes of a difference of bounds; None if all pay the same. Cost: sorting."""
     parts = [paid_parts(explanation.lines) for explanation in (before, now)]
     classes = [{row.place: row.total for row in one.op_classes} for one in (before, now)]
     payment = Payment(
@@ -424,13 +424,13 @@ def _by_difference(rows: Iterable[_Changed]) -> tuple[_Changed, ...]:
 
 
 def difference_of(one: Change | LineChange) -> int:
-    """New minus old cycles; what is in one of the two only takes none in the other."""
+    """Returns new minus old cycles; a missing value counts as 0."""
     old, new = (value if isinstance(value, int) else 0 for value in (one.old, one.new))
     return new - old
 
 
 def _line_changes(old: Explanation, new: Explanation) -> Iterator[LineChange]:
-    """Each line of both, paired with one of equal text, else of equal place, else alone."""
+    """Yields each line of both, paired by equal text, else by equal place, else unpaired."""
     left, right = _in_order(old.lines), _in_order(new.lines)
     for key_of in (_by_text, _by_place):
         before = key_of(left.values())
@@ -444,7 +444,7 @@ def _line_changes(old: Explanation, new: Explanation) -> Iterator[LineChange]:
 
 
 def _in_order(rows: Iterable[PaidRow]) -> dict[str, PaidRow]:
-    """Lines by their places, in the order of file and number."""
+    """Returns lines by their places, in the order of file and number."""
 
     def key(row: PaidRow) -> tuple[str, int, str]:
         file, _, number = row.place.rpartition(":")
@@ -455,13 +455,13 @@ def _in_order(rows: Iterable[PaidRow]) -> dict[str, PaidRow]:
 
 def _by_text(rows: Iterable[PaidRow]) -> dict[Hashable, PaidRow]:
     times: Counter[str] = Counter()
-    found: dict[Hashable, PaidRow] = {}
+    lines: dict[Hashable, PaidRow] = {}
     for row in rows:
         if row.text is not None:
             text = " ".join(row.text.split())
             times[text] += 1
-            found[text, times[text]] = row
-    return found
+            lines[text, times[text]] = row
+    return lines
 
 
 def _by_place(rows: Iterable[PaidRow]) -> dict[Hashable, PaidRow]:

@@ -1,4 +1,4 @@
-"""What changed between two results, as text for people."""
+"""The changes between two results, as text for people."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MOST_ROWS = 12
 
 
 def render_difference(report: DiffReport) -> str:
-    """Each kernel that changed with its changes, then how many there are of which kind."""
+    """Returns the changes of each kernel that changed, then the counts by kind."""
     head = f"{report.tool} {report.version}  {report.old} -> {report.new}"
     lines = [printable_line(head), ""]
     for change in report.kernels:
@@ -46,20 +46,20 @@ def render_difference(report: DiffReport) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _kernel(row: KernelChange) -> list[str]:
-    launch = f" [{row.launch}]" if row.launch else ""
-    head = "WORSE" if row.worse else row.status.upper()
-    lines = [f"{head:<8} {row.kernel}{launch} on {row.machine} ({row.file})"]
+def _kernel(kernel: KernelChange) -> list[str]:
+    launch = f" [{kernel.launch}]" if kernel.launch else ""
+    head = "WORSE" if kernel.worse else kernel.status.upper()
+    lines = [f"{head:<8} {kernel.kernel}{launch} on {kernel.machine} ({kernel.file})"]
     for kind, name in _KINDS:
-        if kind == "lines" and row.paid is not None:
-            continue  # what they pay is below, initiation is a part of it
+        if kind == "lines" and kernel.paid is not None:
+            continue  # the cycles that they pay are below
         number = iterations_text if kind == "loops" else _number
-        lines += [f"  {name}{_change(one, number)}" for one in getattr(row, kind)]
-    return lines if row.paid is None else [*lines, *_payment(row.paid)]
+        lines += [f"  {name}{_change(one, number)}" for one in getattr(kernel, kind)]
+    return lines if kernel.paid is None else [*lines, *_payment(kernel.paid)]
 
 
 def _payment(paid: Payment) -> list[str]:
-    """Tables of what pays the difference of two bounds, the largest differences first."""
+    """Returns tables of the causes of the difference of two bounds, the largest first."""
     return [
         f"  what pays the difference of {paid.difference:+,} cycles of a block",
         *_table(paid.parts, {}),

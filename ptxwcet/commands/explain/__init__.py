@@ -1,1 +1,1 @@
-"""``ptxwcet explain``: what a diagnostic means, and a report."""
+"""``ptxwcet explain``: explains diagnostics and prints the schemas of reports."""

@@ -1,4 +1,4 @@
-"""``ptxwcet explain``: what a diagnostic code means."""
+"""``ptxwcet explain``: prints the meaning of diagnostic codes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""``ptxwcet explain schema``: JSON schemas (draft 2020-12) of reports, out of their data models.
+"""``ptxwcet explain schema``: prints JSON schemas (draft 2020-12) of reports from their data
+models.
 
-A dataclass is an object with exactly its fields; its docstring describes it. A report carries a
-digest of its content beside them (:mod:`ptxwcet.support.seals`). The reports have
-the names of :data:`REPORTS`.
+A dataclass is an object with exactly its fields; its docstring describes it. A report has also a
+digest of its content (:mod:`ptxwcet.support.seals`). The reports have the names of :data:`REPORTS`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ REPORTS: Mapping[str, tuple[str, str]] = {
     "simulation": ("ptxwcet.commands.simulate.report", "RunReport"),
     "attack": ("ptxwcet.sweeps.attack_report", "AttackReport"),
 }
-"""Names of reports, and where their data models are; imported when they are asked for."""
+"""The names of reports, and the places of their data models, which are imported on demand."""
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
@@ -57,7 +57,7 @@ def explain_schema(report: str) -> None:
 
 
 def schema_of(name: str) -> dict[str, Any]:
-    """The schema of a report of :data:`REPORTS`. Cost: linear in its types."""
+    """Returns the schema of a report of :data:`REPORTS`. Cost: linear in its types."""
     module, model = REPORTS[name]
     root = getattr(import_module(module), model)
     definitions: dict[str, Any] = {}
@@ -68,16 +68,16 @@ def schema_of(name: str) -> dict[str, Any]:
 
 
 def _reference(model: Any, definitions: dict[str, Any]) -> dict[str, Any]:
-    """A reference to the definition of a dataclass, which is added if it is new."""
+    """Returns a reference to the definition of a dataclass, which is added if it is new."""
     name = model.__name__
     if name not in definitions:
-        definitions[name] = {}  # it may refer to itself
+        definitions[name] = {}  # the type may refer to itself
         hints = get_type_hints(model, include_extras=True)
         names = [field.name for field in dataclasses.fields(model)]
         definitions[name] = {
             "type": "object",
             "description": " ".join((inspect.getdoc(model) or "").split()),
-            "properties": {one: _schema(hints[one], definitions) for one in names},
+            "properties": {name: _schema(hints[name], definitions) for name in names},
             "required": names,
             "additionalProperties": False,
         }
@@ -85,7 +85,7 @@ def _reference(model: Any, definitions: dict[str, Any]) -> dict[str, Any]:
 
 
 def _schema(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a type. Raises TypeError for one that JSON has no form of here."""
+    """Returns the schema of a type. Raises TypeError for one that JSON has no form of here."""
     arguments = get_args(kind)
     match get_origin(kind):
         case None if dataclasses.is_dataclass(kind):
@@ -93,10 +93,10 @@ def _schema(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
         case None if kind in _PLAIN:
             return {"type": _PLAIN[kind]}
         case found if found in (types.UnionType, Union):
-            return {"anyOf": [_schema(one, definitions) for one in arguments]}
+            return {"anyOf": [_schema(argument, definitions) for argument in arguments]}
         case found if found is Literal:
             return {"enum": list(arguments)}
-        case found if found is Annotated:  # a string, and all that it may be
+        case found if found is Annotated:  # a string, and its permitted values
             _, names = arguments
             if isinstance(names, EnumMeta):
                 members: Mapping[str, Enum] = names.__members__
@@ -106,7 +106,7 @@ def _schema(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
             return {"type": "array", "items": _schema(arguments[0], definitions)}
         case found if found is tuple:
             size = len(arguments)
-            items = [_schema(one, definitions) for one in arguments]
+            items = [_schema(argument, definitions) for argument in arguments]
             return {"type": "array", "prefixItems": items, "minItems": size, "maxItems": size}
         case found if found is not None and issubclass(found, Mapping):
             return {"type": "object", "additionalProperties": _schema(arguments[1], definitions)}

@@ -9,7 +9,7 @@ from ptxwcet.support.explanations import Explanation, explanations
 
 
 def pages_of(code: str | None) -> Mapping[str, Explanation]:
-    """The explanation of a code, or of all. Raises ValueError for a code that there is not."""
+    """Returns the explanation of a code, or of all. Raises ValueError for an unknown code."""
     pages = explanations()
     if code is None:
         return pages
@@ -19,7 +19,7 @@ def pages_of(code: str | None) -> Mapping[str, Explanation]:
 
 
 def render_explanations(pages: Mapping[str, Explanation]) -> str:
-    """The explanation of one code; of several their titles."""
+    """Returns the explanation of a single code, else the titles of all."""
     if len(pages) > 1:
         return "".join(f"{code}  {page.title}\n" for code, page in pages.items())
     ((code, page),) = pages.items()

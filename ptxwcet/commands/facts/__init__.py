@@ -1,1 +1,1 @@
-"""``ptxwcet facts``: a template of what is not known yet."""
+"""``ptxwcet facts``: writes a template for the missing facts."""

@@ -1,4 +1,4 @@
-"""``ptxwcet facts FILE``: what is open, as a facts file to be filled in."""
+"""``ptxwcet facts FILE``: writes the open questions as a facts file to be filled in."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def facts(output: Path | None, **given: Any) -> int:
         write_template(output, template.text)
         plural = "" if template.questions == 1 else "s"
         echo(f"{output}: {template.questions} open question{plural}")
-    diagnostics = [one for refused in template.refused for one in refused.diagnostics]
+    diagnostics = [diagnostic for refused in template.refused for diagnostic in refused.diagnostics]
     return finish(diagnostics, is_partial=template.questions > 0)
 
 

@@ -1,4 +1,4 @@
-"""Facts templates: what a PTX file and a launch leave open, as a facts file to be filled in.
+"""Facts templates: the open questions of a PTX file and a launch, as a facts file to be filled in.
 
 >>> from ptxwcet.opened.request import Request
 >>> from ptxwcet.commands.facts.study import facts_template
@@ -41,7 +41,7 @@ from ptxwcet.support.printable import printable_line
 from ptxwcet.support.records import dataclass
 
 _WHATEVER = frozenset(("PW329", "PW401", "PW402", "PW403"))
-"""Refusals that no other answers to open questions would change: of what instructions cost."""
+"""Refusals that concern the cost of instructions, and that no answer to a question changes."""
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class FactsTemplate:
 
 
 def facts_template(request: Request) -> FactsTemplate:
-    """What is open in the kernels of a file under the facts given.
+    """Returns the open questions of the kernels of a file under the given facts.
 
     Raises PtxwcetError for input that concerns no single kernel. Cost: a path extraction for each
     question.
@@ -110,7 +110,7 @@ def _questions_of(kernel: Kernel, opened: Opened) -> _Page:
 
 @dataclass(frozen=True, slots=True)
 class _Page(OnFlow):
-    """The questions of one kernel, and what it takes to put them into words."""
+    """The questions of one kernel, and the data for their texts."""
 
     flow: ControlFlow
     names: Mapping[str, str]
@@ -125,12 +125,12 @@ class _Page(OnFlow):
         return self.questions.count
 
     def refusals(self) -> tuple[Diagnostic, ...]:
-        """What refuses a bound whatever the answers are."""
+        """The refusals that remain for all answers."""
         found = self.questions.refusals
         return tuple(replace(one, help=self.with_grid or one.help) for one in found)
 
     def lines(self, *, named: bool) -> Iterator[str]:
-        """The tables of the kernel; ``named``: parameters get a table of the kernel's own."""
+        """Yields the tables of the kernel; ``named``: parameters have a table of their own."""
         if self.with_grid:
             yield from ("", f"# Kernel {self.kernel.readable}: {self.with_grid}")
         if self.questions.parameters:
@@ -180,7 +180,7 @@ class _Page(OnFlow):
         yield f'bound = "{OPEN}"  # most executions of its body for each entry'
 
     def _unrolled(self, loop: Loop) -> Iterator[str]:
-        """That a loop does several iterations of the source at once, or is the rest of one."""
+        """Yields a note on a loop that does several source iterations at once, or the rest."""
         place = loop_control(self.flow, loop)
         alike = [
             other.id
@@ -192,7 +192,7 @@ class _Page(OnFlow):
         if own == most > 1:
             yield f"# It seems to be unrolled by {own}: then an iteration is {own} of the source"
         elif own < most:
-            main = next(one for one in self.forest.loops if steps.get(one.id) == most)
+            main = next(loop for loop in self.forest.loops if steps.get(loop.id) == most)
             label = self.cfg.name(main.header)
             yield f"# It seems to be the rest of the loop at {label}, which is unrolled by {most}:"
             yield f"# then as a rule at most {most - 1}"
@@ -211,7 +211,7 @@ class _Page(OnFlow):
         yield f'uniform = "{OPEN}"  # write "{scope}" if they do{also}'
 
     def _condition(self, index: int, loop: Loop | None) -> Iterator[str]:
-        """A branch's source line, and the condition of going on in ``loop``, else of taking it."""
+        """Yields a branch's source line and condition: to stay in ``loop``, else to be taken."""
         guard = self.kernel.instructions[index].guard
         text = self._source_text(index)
         if text:
@@ -229,7 +229,7 @@ class _Page(OnFlow):
             yield f"#     where {register}"
 
     def _left_from(self, block: BlockId) -> Loop | None:
-        """The innermost loop around a block, if the block can leave it."""
+        """Returns the innermost loop around a block, if the block can leave it."""
         loop = self.forest.innermost(block)
         leaves = loop is not None and any(source == block for source, _ in loop.exits)
         return loop if leaves else None
@@ -250,5 +250,5 @@ class _Page(OnFlow):
 
 
 def _key(name: str) -> str:
-    """A TOML key: bare if it may be, else quoted."""
+    """Returns a TOML key: bare if it may be, else quoted."""
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name, re.ASCII) else json.dumps(name)

@@ -1,1 +1,1 @@
-"""``ptxwcet machine``: machine files, listed, checked, made from measurements."""
+"""``ptxwcet machine``: lists and checks machine files, and makes them from measurements."""

@@ -1,4 +1,4 @@
-"""``ptxwcet machine``: machine files, their numbers and where these come from, and new ones."""
+"""``ptxwcet machine``: shows machine files and their numbers' sources, and makes new ones."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def machine_new(name: str, base: str, measured: str | None, output: Path | None)
 @options.option("output", "Write the results here.", required=True)
 def machine_measure(output: Path) -> int:
     """Run the microbenchmarks on the first GPU and write their results (needs ptxwcet[gpu])."""
-    # here: only this command needs numpy and what drives a GPU
+    # imported here: only this command needs numpy and GPU bindings
     from ptxwcet.commands.machine.study import measure_on_gpu
 
     text = measure_on_gpu()

@@ -1,6 +1,6 @@
-"""Running the microbenchmarks on a GPU: what they measured, as a table of results.
+"""Runs the microbenchmarks on a GPU, and returns their clocks as a table of results.
 
-The clocks of the first of four rounds are left out: the caches of instructions are cold in it.
+The clocks of the first of four rounds are left out: the instruction caches are cold in it.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from ptxwcet.machine.microbenchmarks import microbenchmarks
 from ptxwcet.machine.results import COLUMNS
 from ptxwcet.support.gpu import GpuLaunch, launch_on_gpu, load_bindings
 
-_BUFFER_BYTES = 256 << 20  # the part that is loaded is copied first: the rest drives it from the L2
+_BUFFER_BYTES = 256 << 20  # copied before it is loaded; the remainder evicts that part from the L2
 _ROUNDS = 4
 
 
 def measure_on_gpu() -> str:
-    """The text of a table of results of the first GPU.
+    """Returns the text of a table of results of the first GPU.
 
-    Raises PtxwcetError (PW661) where there is no GPU. Cost: a launch for each microbenchmark.
+    Raises PtxwcetError (PW661) without a GPU. Cost: a launch for each microbenchmark.
     """
     bindings = load_bindings()
     memory = np.zeros(_BUFFER_BYTES, dtype=np.uint8)

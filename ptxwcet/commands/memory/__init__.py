@@ -1,1 +1,1 @@
-"""``ptxwcet memory``: the memory accesses of a kernel."""
+"""``ptxwcet memory``: bounds the transactions of the memory accesses of a kernel."""

@@ -1,4 +1,4 @@
-"""``ptxwcet memory FILE``: what each access to memory takes, and why."""
+"""``ptxwcet memory FILE``: prints the transactions of each memory access, and their cause."""
 
 from __future__ import annotations
 

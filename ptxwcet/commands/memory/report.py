@@ -74,7 +74,7 @@ class KernelAccessesRow(KernelHead):
 
     @property
     def bound_text(self) -> str:
-        """The bound of a block behind the kernel's name; empty without one."""
+        """The bound of a block, to follow the kernel's name; empty without a bound."""
         cycles = self.bound_cycles
         return "" if cycles is None else f", bound {cycles:,} cycles a block"
 
@@ -110,14 +110,14 @@ def _footprints(one: StudiedAccesses) -> Iterator[FootprintRow]:
         yield row_like(FootprintRow, touched, array=array, shared=touched.is_shared)
 
 
-def _stated(one: StudiedAccesses) -> Iterator[str]:
-    """What the launch says, beside numbers, and counts of accesses may rest on."""
-    name_of = one.launch.name_of
-    for name, (low, high) in one.launch.ranges.items():
+def _stated(studied: StudiedAccesses) -> Iterator[str]:
+    """Yields what the launch states, apart from numbers, if counts of accesses may depend on it."""
+    name_of = studied.launch.name_of
+    for name, (low, high) in studied.launch.ranges.items():
         yield f"{name_of(name)} in {low}..{high}"
-    for name in one.accesses.aligned:
-        yield f"{name_of(name)} is a multiple of {one.launch.alignments[name]} bytes"
-    for name in one.accesses.given:
+    for name in studied.accesses.aligned:
+        yield f"{name_of(name)} is a multiple of {studied.launch.alignments[name]} bytes"
+    for name in studied.accesses.given:
         yield f"{name_of(name)} has the bytes that the launch file says"
 
 
@@ -126,17 +126,17 @@ def render_memory_text(report: MemoryReport) -> str:
     return kernels_text(report, _kernel_lines)
 
 
-def _kernel_lines(row: KernelAccessesRow) -> Iterator[str]:
-    size = "x".join(map(str, row.block))
-    yield f"kernel     {row.readable}, block {size}{row.bound_text}"
-    if not row.accesses:
+def _kernel_lines(kernel: KernelAccessesRow) -> Iterator[str]:
+    size = "x".join(map(str, kernel.block))
+    yield f"kernel     {kernel.readable}, block {size}{kernel.bound_text}"
+    if not kernel.accesses:
         yield "           no access to memory"
         return
-    yield from access_lines(row.accesses, _MOST_ROWS)
-    if row.footprints:
+    yield from access_lines(kernel.accesses, _MOST_ROWS)
+    if kernel.footprints:
         yield "touched at most, sectors (lines)"
-        yield from text_table(row.footprints, indent="  ")
-    if row.aligned_pointers:
-        yield f"assumed: {', '.join(row.aligned_pointers)} are multiples of 256 bytes"
-    if row.stated:
-        yield f"assumed: {'; '.join(row.stated)}"
+        yield from text_table(kernel.footprints, indent="  ")
+    if kernel.aligned_pointers:
+        yield f"assumed: {', '.join(kernel.aligned_pointers)} are multiples of 256 bytes"
+    if kernel.stated:
+        yield f"assumed: {'; '.join(kernel.stated)}"

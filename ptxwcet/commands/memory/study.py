@@ -35,8 +35,8 @@ class StudiedAccesses:
     """The accesses of a kernel in a launch.
 
     ``paid`` are the cycles of the bound of a block that each instruction pays, by index, and
-    ``bound_cycles`` that bound; None where there is none.
-    ``footprints`` are those of each array, empty if its warps' paths are not known.
+    ``bound_cycles`` is this bound; None without a bound. ``footprints`` has an entry for each
+    array, and is empty if the warps' paths are unknown.
     """
 
     kernel: Kernel
@@ -48,9 +48,9 @@ class StudiedAccesses:
 
 
 def study_accesses(request: Request) -> Answer[StudiedAccesses]:
-    """The accesses of each requested kernel, also of one that is not bounded.
+    """Returns the accesses of each requested kernel, also of kernels without a bound.
 
-    Raises PtxwcetError for input that concerns no single kernel. Cost: that of its bound.
+    Raises PtxwcetError for input that concerns no single kernel. Cost: as its bound.
     """
     machine = load_machine(request.machine, request.memory_latency_cycles)
     opened = open_request(request)
@@ -61,7 +61,7 @@ def study_accesses(request: Request) -> Answer[StudiedAccesses]:
 def _studied(opened: Opened, kernel: Kernel, machine: Machine) -> StudiedAccesses:
     whole, launch = opened.whole(kernel), opened.launch_not_bounded(kernel)
     require_architecture(whole, machine)
-    build_flow(whole, launch)  # refuses what is no legal launch
+    build_flow(whole, launch)  # refuses illegal launches
     accesses = kernel_accesses(whole, launch)
     paid: Mapping[int, int] = {}
     footprints: Mapping[str, Footprint] = {}

@@ -1,1 +1,1 @@
-"""``ptxwcet report``: an HTML page about a kernel."""
+"""``ptxwcet report``: makes an HTML page about a kernel."""

@@ -1,4 +1,4 @@
-"""The pictures of the page as SVG: phases, a run's beginning, how the bound grows.
+"""The pictures of the page as SVG: phases, a run's beginning, and the growth of the bound.
 
 Colours are the page's own (``var(--c0)``), so that a picture is dark where the page is.
 """
@@ -32,7 +32,7 @@ _LEFT = 62
 
 
 def phases_svg(warp: WarpPhases) -> str:
-    """The phases of a warp as a strip: high where it executes, low where it idles."""
+    """Returns the phases of a warp as a strip: high where it executes, low where it idles."""
     end = max((phase.start + phase.duration for phase in warp.phases), default=1)
     scale = (_WIDTH - 2) / max(end, 1)
     parts = [
@@ -51,7 +51,7 @@ def phases_svg(warp: WarpPhases) -> str:
 
 
 def gantt_svg(simulated: KernelSimulation) -> str:
-    """The recorded issues of a run: lanes of a warp, one below the other, over cycles.
+    """Returns the recorded issues of a run: lanes of a warp, one below the other, over cycles.
 
     Cost: linear in the issues.
     """
@@ -120,8 +120,8 @@ class _Gantt:
 
 
 def curve_svg(curve: Curve, axis: str, prefix: str) -> str:
-    """A chart of cycles over the axis, with a line for each method and each scheduler."""
-    # here: the library is loaded only when a picture is asked for
+    """Returns a chart of cycles over the axis, with a line for each method and each scheduler."""
+    # imported here: only pictures need matplotlib
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -163,10 +163,10 @@ def _text(x: float, y: float, text: str, anchor: str = "start") -> str:
 
 
 def _ticks(end: int, scale: float, left: float, top: float, bottom: float) -> list[str]:
-    """Lines at round cycles, with their numbers; none so far right that it would be cut off."""
+    """Returns lines at round cycles, with their numbers unless the right edge would cut them."""
     steps = (factor * 10**power for power in range(20) for factor in (1, 2, 5))
     most = int(end * scale) // (20 + 7 * len(f"{end:,}"))
-    step = next((one for one in steps if end <= most * one), end)
+    step = next((step for step in steps if end <= most * step), end)
     parts = []
     for cycle in range(0, end + 1, step):
         x = left + scale * cycle

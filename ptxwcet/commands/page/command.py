@@ -1,4 +1,4 @@
-"""``ptxwcet report FILE``: the bounds of its kernels as one HTML page."""
+"""``ptxwcet report FILE``: makes one HTML page of the bounds of its kernels."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def report(output: Path, draws_runs: bool, **given: Any) -> int:
     refused is said where it would stand. Exit code: 0 all bounded; 1 a kernel refused, the page
     says why; 2 usage.
     """
-    # here: an extra, and matplotlib, are no matter for other commands
+    # imported here: other commands need neither this extra nor matplotlib
     from ptxwcet.commands.page.render import render_page
     from ptxwcet.commands.page.report import build_page
     from ptxwcet.commands.page.study import reasons, study_kernels
@@ -51,8 +51,8 @@ def report(output: Path, draws_runs: bool, **given: Any) -> int:
     made = Made(command_line(), page_time(), files_of(request, answer))
     page = build_page(answer, request.source, made)
     write_text(output, render_page(page), "PW233")
-    refused = [one for row in answer.answered for one in reasons(row)]
-    refused += [one for row in answer.refused for one in row.diagnostics]
-    bounded = sum(one.bounded is not None for one in page.kernels)
+    refused = [reason for row in answer.answered for reason in reasons(row)]
+    refused += [diagnostic for row in answer.refused for diagnostic in row.diagnostics]
+    bounded = sum(kernel.bounded is not None for kernel in page.kernels)
     echo(f"{output}: {bounded} of {len(answer.kernels)} kernels bounded")
     return finish([*refused, *page.failures], is_partial=bool(bounded))

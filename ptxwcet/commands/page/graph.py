@@ -1,8 +1,8 @@
-"""The control-flow graph for the page: blocks, edges, and where they lie in each loop.
+"""The control-flow graph for the page: blocks, edges, and their positions in each loop.
 
-A loop is laid out on its own and is a vertex of what is around it, so that the page can fold it
-without a new layout. Edges that leave a loop reach its lower end at one place; those that enter it
-lead to its header; back edges run beside the layers.
+A loop has a layout of its own and is a vertex of its region, so that the page can fold it without a
+new layout. Edges that leave a loop meet at its lower end; edges that enter it lead to its header;
+back edges run next to the layers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Layout:
 
 @dataclass(slots=True)
 class _Box:
-    """What grandalf wants to know of a vertex, and where it puts it."""
+    """The size of a vertex for grandalf, and the position that grandalf assigns."""
 
     w: float
     h: float = 1.0
@@ -47,14 +47,14 @@ class _Box:
 
 
 def lay_out(widths: Sequence[int], arcs: Sequence[Arc]) -> Layout:
-    """The layout of vertices of such widths, by number, along arcs that make no cycle.
+    """Returns the layout of vertices of these widths, by number, along acyclic arcs.
 
-    Layers, the order in them and the places along them are grandalf's (Sugiyama's method). How high
-    a layer is is left to the page, where loops are folded and unfolded.
+    Layers, the order in them and the positions along them are grandalf's (Sugiyama's method). The
+    page decides the height of a layer, because loops are folded and unfolded there.
 
     Cost: near linear for graphs of programs; three seconds for 800 vertices in a thousand layers.
     """
-    # here: an extra, which only the page needs
+    # imported here: only the page needs this extra
     from grandalf.graphs import Edge, Graph, Vertex
     from grandalf.layouts import SugiyamaLayout
 
@@ -96,21 +96,21 @@ _EXIT_WIDTH = 64
 _PORT_WIDTH = 12
 _MARGIN = 14
 _PLACE = 15
-"""Characters of a place that a box has room for: the end of it tells most."""
+"""Characters of a place that fit into a box; its end is shown, which is most specific."""
 _LANE = 10
-"""Beside the layers of a loop, for each back edge."""
+"""The width for each back edge, next to the layers of a loop."""
 _UNFOLDED_BLOCKS = 60
-"""Of a graph of more the loops are folded at first."""
+"""The largest number of blocks of a graph whose loops are unfolded at first."""
 _MOST_DIVERGENT = 300
 """More edges that only diverged warps take would hide the graph."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockBox:
-    """A basic block: ``lines`` are what stands in its box, the first one its name.
+    """A basic block: ``lines`` are the text in its box, and the first line is its name.
 
     It has the instructions from ``start`` to before ``end``. ``heat`` is between 0 and 1,
-    ``executions`` those of a warp that determines the bound.
+    ``executions`` is the count of a warp that determines the bound.
     """
 
     id: int
@@ -137,8 +137,8 @@ class LoopBox:
 class Wire:
     """A part of edge number ``edge`` in one region, from item ``start`` to item ``end``.
 
-    ``start`` None: it comes from above, to the header. ``bends`` are the places at which it passes
-    the layers between. ``is_back``: it runs upwards, beside the layers.
+    ``start`` is None for an edge from above to the header. ``bends`` are its positions in the
+    layers between. ``is_back``: it runs upwards, next to the layers.
     """
 
     edge: int
@@ -161,7 +161,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A loop, or the whole graph (``loop`` None): what is directly in it."""
+    """A loop, or the whole graph (``loop`` None): the items directly in it."""
 
     loop: int | None
     items: tuple[Item, ...]
@@ -181,7 +181,7 @@ class EdgeRow:
 
 @dataclass(frozen=True, slots=True)
 class DivergentRow:
-    """A transfer that only a diverged warp makes, and how it stands to the published set."""
+    """A transfer that only a diverged warp makes, and its relation to the published set."""
 
     start: int
     end: int
@@ -203,7 +203,7 @@ class GraphData:
 
 @dataclass(frozen=True, slots=True)
 class PathFacts:
-    """What is known of the paths: cycles paid and executions by block, edges of the worst block."""
+    """Facts about the paths: cycles paid and executions by block, edges of the worst block."""
 
     paid: Mapping[int, int]
     executions: Mapping[int, int]
@@ -213,7 +213,7 @@ class PathFacts:
 def build_graph(
     flow: DescribedKernel, divergent: StandingEdges | None, facts: PathFacts
 ) -> GraphData:
-    """The graph of a kernel. Cost: that of the layouts."""
+    """Returns the graph of a kernel. Cost: its layouts."""
     cfg, forest = flow.cfg, flow.forest
     edges = tuple(cfg.edges())
     standing = () if divergent is None else tuple(divergent.edges.items())
@@ -299,17 +299,17 @@ class _Regions:
             self._cut(number, *edge)
 
     def all(self) -> Iterator[Region]:
-        """All regions, inner ones first."""
+        """Yields all regions, inner ones first."""
         for loop in reversed(self._forest.loops):
             yield self._region(loop.id)
         yield self._region(None)
 
     def _chain(self, block: BlockId) -> list[int | None]:
-        """The regions around a block, innermost first."""
+        """Returns the regions around a block, innermost first."""
         return [*(loop.id for loop in self._forest.around(block)), None]
 
     def _cut(self, number: int, start: BlockId, end: BlockId) -> None:
-        """An edge as its parts: up to the region that has both ends, and down to its end."""
+        """Adds an edge in parts: up to the region that has both ends, and down to its end."""
         outer, inner = self._chain(start), self._chain(end)
         shared = next(region for region in outer if region in inner)
         item: tuple[str, int] = ("block", start)
@@ -371,7 +371,7 @@ class _Regions:
         return end[0] == "port" or self._order(start) < self._order(end)
 
     def _order(self, member: tuple[str, int]) -> int:
-        """When the first block of a member comes in a depth-first order of the graph."""
+        """Returns the rank of a member's first block in a depth-first order of the graph."""
         what, number = member
         block = self._forest.loops[number].header if what == "loop" else BlockId(number)
         return self._rank[block]

@@ -1,4 +1,4 @@
-"""The page as one HTML file: the template filled in. Everything from outside is escaped."""
+"""The page as one HTML file from its template. All external text is escaped."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _SECTIONS = (
 
 
 def render_page(page: Page) -> str:
-    """The page. Cost: linear in what it shows, and a second for its pictures."""
-    # here: an extra, which only the page needs
+    """Returns the page. Cost: linear in its content, and a second for its pictures."""
+    # imported here: only the page needs this extra
     from markupsafe import Markup
 
     numbers = count()
@@ -70,13 +70,13 @@ def render_page(page: Page) -> str:
 
 
 def _graph_data(one: KernelPage) -> dict[str, Any]:
-    """The graph as the script reads it."""
+    """Returns the graph as the script reads it."""
     assert not isinstance(one.graph, str)
     return {**asdict(one.graph), "id": one.anchor, "has_path": bool(one.bars)}
 
 
 def _loop_rows(kernel: KernelPage) -> Sequence[LoopRow]:
-    """Returns the loops of a kernel: of one that is not bounded, what is known of them."""
+    """Returns the loops of a kernel; without a bound, only the known fields are filled in."""
     if kernel.bounded is not None:
         return kernel.bounded.loops
     loops = () if isinstance(kernel.graph, str) else kernel.graph.loops

@@ -1,4 +1,4 @@
-"""What the page shows of a kernel, as plain data: gathers and names, computes no bound."""
+"""The content of a kernel's page as plain data: gathered and named, without computing bounds."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from ptxwcet.support.records import dataclass
 from ptxwcet.timing.phases import Phase, PhaseKind, PhaseRepeat
 
 PARTS = tuple(paid_parts(()))
-"""What the cycles of a section are made of, as the page calls it."""
+"""The parts of the cycles of a section, in the page's words."""
 _MOST_BARS = 16
 _MOST_PHASES = 120
 
@@ -53,7 +53,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class PhaseBar:
-    """A phase of a warp alone; ``is_busy``: it initiates instructions."""
+    """A phase of an isolated warp; ``is_busy``: it initiates instructions."""
 
     start: int
     duration: int
@@ -64,7 +64,7 @@ class PhaseBar:
 class WarpPhases:
     """The first phases of the warp with the longest isolated run, in cycles.
 
-    ``without`` says what its length leaves out, if anything.
+    ``without`` names what its length leaves out, if anything.
     """
 
     warp: int
@@ -79,9 +79,8 @@ class WarpPhases:
 class KernelPage:
     """A kernel on the page.
 
-    ``bounded`` is its row of the report, None if it is not bounded, for the reasons in
-    ``problems``. ``is_code``: it is machine code. What is not there has a text in its place that
-    says why.
+    ``bounded`` is its row of the report, None without a bound, for the reasons in ``problems``.
+    ``is_code``: it is machine code. A missing part is replaced by a text with the reason.
     """
 
     anchor: str
@@ -104,10 +103,10 @@ class KernelPage:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The page about a file: ``head`` of the report, its kernels, how it was made.
+    """The page about a file: ``head`` of the report, its kernels, and its origin.
 
     ``by_definition`` are assumptions that the machine makes true: key, text, evidence. ``failures``
-    are internal errors, each of which costs a kernel its row.
+    are internal errors, each of which removes a kernel's row.
     """
 
     head: MachineHead
@@ -118,9 +117,9 @@ class Page:
 
 
 def build_page(answer: Answer[KernelStudy], source: str | None, made: Made) -> Page:
-    """The data of the page.
+    """Returns the data of the page.
 
-    ``source`` is the path of the CUDA source if it does not lie beside the PTX file.
+    ``source`` is the path of the CUDA source unless it is in the folder of the PTX file.
     """
     bounded = tuple(
         RefusedKernel(study.kernel, study.analysis)
@@ -146,13 +145,13 @@ def _kernel(
 ) -> KernelPage:
     paid = {}
     if isinstance(study.explained, BoundExplanation):
-        paid = {index: one.total for index, one in study.explained.paid.items()}
+        paid = {index: pay.total for index, pay in study.explained.paid.items()}
     bounded = reported if isinstance(reported, BoundedKernel) else None
     launch = None if bounded is None else bounded.launch
     problems = render_all(study.analysis) if isinstance(study.analysis, tuple) else ""
     if bounded is None and not problems:
         assert isinstance(reported, Refused)
-        problems = "\n".join(f"error[{one.code}]: {one.message}" for one in reported.diagnostics)
+        problems = "\n".join(f"error[{pay.code}]: {pay.message}" for pay in reported.diagnostics)
     return KernelPage(
         anchor,
         study.kernel.name,
@@ -174,14 +173,14 @@ def _kernel(
 
 
 def _why(reasons: Reasons) -> str:
-    """Why something is not there, in a line."""
-    return "; ".join(f"[{one.code}] {one.message}" for one in reasons) or "not asked for"
+    """Returns why something is not there, in a line."""
+    return "; ".join(f"[{reason.code}] {reason.message}" for reason in reasons) or "not asked for"
 
 
 def _bars(bounded: BoundedKernel) -> tuple[Bar, ...]:
-    """The sections of the bound; of many, those that end at one barrier together."""
+    """Returns the sections of the bound; if there are many, merged by the barrier at their end."""
     assert bounded.explanation is not None
-    bars = [_bar(one) for one in bounded.explanation.sections]
+    bars = [_bar(section) for section in bounded.explanation.sections]
     if len(bars) <= _MOST_BARS:
         return tuple(bars)
     by_end: dict[str, list[Bar]] = {}
@@ -193,8 +192,8 @@ def _bars(bounded: BoundedKernel) -> tuple[Bar, ...]:
 
 
 def _merged(label: str, bars: Sequence[Bar]) -> Bar:
-    columns = zip(*(one.cycles for one in bars), strict=True)
-    return Bar(label, sum(one.times for one in bars), tuple(map(sum, columns)))
+    columns = zip(*(bar.cycles for bar in bars), strict=True)
+    return Bar(label, sum(bar.times for bar in bars), tuple(map(sum, columns)))
 
 
 def _bar(section: PaidSectionRow) -> Bar:
@@ -253,7 +252,7 @@ def _phases(study: KernelStudy) -> WarpPhases | str:
 
 
 def _flat(items: Sequence[Phase | PhaseRepeat], offset: int) -> Iterator[PhaseBar]:
-    """The phases one after the other, each as often as it is repeated."""
+    """Yields the phases one after the other, each as often as it is repeated."""
     for item in items:
         if isinstance(item, Phase):
             yield PhaseBar(item.start + offset, item.duration, item.kind is PhaseKind.EXECUTION)
@@ -263,6 +262,6 @@ def _flat(items: Sequence[Phase | PhaseRepeat], offset: int) -> Iterator[PhaseBa
 
 
 def plain_name(page: Page) -> str:
-    """The title of the page: the first of its kernels."""
-    names = [one.readable for one in page.kernels]
+    """Returns the title of the page: the first of its kernels."""
+    names = [kernel.readable for kernel in page.kernels]
     return f"{', '.join(names[:3])}{' and more' * (len(names) > 3)}: bound"

@@ -1,4 +1,4 @@
-"""Everything that the page of a kernel shows: one opening, one analysis, and what follows from it.
+"""All content of a kernel's page: one opened request, one analysis, and everything derived from it.
 
 >>> from ptxwcet.commands.page.study import study_kernels
 >>> from ptxwcet.opened.request import Request
@@ -48,18 +48,18 @@ _GANTT_EVENTS = 160
 _GANTT_SCHEDULER = "gto"
 
 Reasons = tuple[Diagnostic, ...]
-"""Why there is no such thing."""
+"""The reasons why a part is missing."""
 
 _Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True, slots=True)
 class KernelStudy:
-    """What is known of a kernel; each part is there, or the reasons why it is not.
+    """The analyses of a kernel; each part is its result, or the reasons why there is none.
 
-    ``kernel`` has functions in the place of their calls. ``explained`` are the cycles of the safe
-    bound, ``worst_edges`` the edges of the graph that warps of the worst block take, ``beginning``
-    a run's first issues, ``over_warps`` and ``over_latency`` how the bound grows.
+    ``kernel`` has calls inlined. ``explained`` are the cycles of the safe bound, ``worst_edges``
+    the edges of the graph that warps of the worst block take, ``beginning`` the first issues of a
+    run, ``over_warps`` and ``over_latency`` the growth of the bound.
     """
 
     kernel: Kernel
@@ -75,12 +75,12 @@ class KernelStudy:
 
 
 def reasons(study: KernelStudy) -> Reasons:
-    """Why a kernel is not bounded; empty if it is."""
+    """Returns why a kernel is not bounded; empty if it is."""
     return () if isinstance(study.analysis, KernelAnalysis) else study.analysis
 
 
 def study_kernels(request: Request, *, draws_runs: bool = True) -> Answer[KernelStudy]:
-    """Studies each requested kernel, also those that are not bounded.
+    """Studies each requested kernel, also kernels without a bound.
 
     ``draws_runs``: with runs on the simulated machine. Raises PtxwcetError for input that concerns
     no single kernel. Cost: a dozen bounds and two dozen runs a kernel.
@@ -169,14 +169,14 @@ class _Study:
         return StudiedAccesses(whole, launch, found, paid, explained.cycles)
 
 
-def worst_edges(row: KernelAnalysis) -> frozenset[Edge]:
-    """The edges that warps of the worst block take, and those that they may take."""
+def worst_edges(analysis: KernelAnalysis) -> frozenset[Edge]:
+    """Returns the edges that warps of the worst block take, and those that they may take."""
     taken: set[Edge] = set()
-    cfg = row.cfg
-    for warp in row.worst.paths.warps:
+    cfg = analysis.cfg
+    for warp in analysis.worst.paths.warps:
         for number, jumps in visits(warp.nodes):
             block = BlockId(number)
-            taken |= {(block, one) for one in _followers(cfg, block, jumps)}
+            taken |= {(block, follower) for follower in _followers(cfg, block, jumps)}
     return frozenset(taken)
 
 
@@ -188,7 +188,7 @@ def _followers(cfg: ControlFlowGraph, block: BlockId, jumps: bool | None) -> set
 
 
 def _attempt(kernel: Kernel, find: Callable[[], _Found]) -> _Found | Reasons:
-    """What ``find`` returns, or the reasons why it refuses, which cost no other part."""
+    """Returns the result of ``find``, or the reasons why it refuses; other parts are unaffected."""
     try:
         return find()
     except Exception as error:
@@ -196,8 +196,8 @@ def _attempt(kernel: Kernel, find: Callable[[], _Found]) -> _Found | Reasons:
 
 
 # --- How the bound of a block grows: with its warps, and with the latency of the memory -----------
-# Beside it the other methods' answers and runs under two schedulers, at each point. Nothing is
-# walked again: warps execute what they execute in the block that was analysed.
+# The curves also have the other methods' bounds and runs under two schedulers, at each point. Paths
+# are not extracted again: warps execute the same as in the analysed block.
 
 
 SCHEDULERS = ("lrr", "gto")
@@ -219,9 +219,9 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Points in ascending order; ``missing`` says why a method or scheduler has none somewhere.
+    """Points in ascending order; ``missing`` has the reasons for gaps of methods and schedulers.
 
-    ``refused`` says why there is no curve.
+    ``refused`` is the reason why there is no curve.
     """
 
     points: tuple[CurvePoint, ...]
@@ -230,7 +230,7 @@ class Curve:
 
 
 def curve_over_warps(bound: KernelAnalysis, *, draws_runs: bool) -> Curve:
-    """The first 1, 2, 4, ... warps of the worst block alone.
+    """Returns the curve of the first 1, 2, 4, ... warps of the worst block.
 
     Cost: a bound and, with ``draws_runs``, a run a scheduler for each point.
     """
@@ -246,8 +246,8 @@ def curve_over_warps(bound: KernelAnalysis, *, draws_runs: bool) -> Curve:
 
     total = whole.workload.warp_count
     counts = [1 << power for power in range(total.bit_length()) if 1 << power < total]
-    if any(has_join(one.program.body) for one in whole.workload.classes):
-        counts = []  # a part of the warps would wait for the others
+    if any(has_join(op_class.program.body) for op_class in whole.workload.classes):
+        counts = []  # a subset of the warps would wait for the others
     return _curve((*counts, total), at, draws_runs=draws_runs)
 
 
@@ -259,9 +259,9 @@ def curve_over_latency(
     unknown_at_worst: bool,
     draws_runs: bool,
 ) -> Curve:
-    """The block on machines that differ in the latency of the memory, up to twice their own.
+    """Returns the curve of the block over the memory latency, up to twice the machine's.
 
-    ``machine_of`` gives the machine of a latency. Cost: that of :func:`curve_over_warps`.
+    ``machine_of`` gives the machine of a latency. Cost: as :func:`curve_over_warps`.
     """
     if bound.leaves_out:
         return Curve((), {}, "the bound leaves out some of the facts that are stated")
@@ -280,10 +280,10 @@ def curve_over_latency(
 
 
 def first_warps(workload: BlockWorkload, count: int) -> BlockWorkload:
-    """The warps with the lowest numbers of a block, each with its program."""
+    """Returns the warps with the lowest numbers of a block, each with its program."""
     kept = (
-        WarpClass(one.program, tuple(warp for warp in one.warps if warp < count))
-        for one in workload.classes
+        WarpClass(op_class.program, tuple(warp for warp in op_class.warps if warp < count))
+        for op_class in workload.classes
     )
     return replace(workload, classes=tuple(one for one in kept if one.warps))
 
@@ -295,7 +295,7 @@ def simulate_analysed(
     workload: BlockWorkload | None = None,
     events: int = 0,
 ) -> KernelSimulation:
-    """A run of an analysed block, or of a ``workload`` in its place.
+    """Returns a run of an analysed block, or of a ``workload`` in its place.
 
     Raises PtxwcetError (PW532, PW533, PW545, PW547).
     """

@@ -1,1 +1,1 @@
-"""``ptxwcet run``: a launch executed by the emulator."""
+"""``ptxwcet run``: executes a launch with the emulator."""

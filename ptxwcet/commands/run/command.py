@@ -1,4 +1,4 @@
-"""``ptxwcet run FILE --launch L``: execute a kernel, without a GPU."""
+"""``ptxwcet run FILE --launch L``: executes a kernel without a GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running a kernel from a launch file: the library's front door to the emulator.
+"""Execution of a kernel from a launch file: the entry point of the library to the emulator.
 
 >>> from ptxwcet.commands.run.study import RunRequest, run_file
 >>> answer = run_file(RunRequest("samples/saxpy.ptx", "samples/launches/saxpy.toml"))
@@ -39,7 +39,7 @@ EXECUTED_PATHS = Assumption(
     AssumptionState.DOUBTFUL,
     "--executed",
 )
-"""What bounds of executed paths rest on: they are estimates."""
+"""The assumption of bounds of executed paths, which are estimates."""
 
 
 def prepare_executed(
@@ -49,9 +49,9 @@ def prepare_executed(
     *,
     unknown_at_worst: bool = False,
 ) -> PreparedKernel:
-    """What the warps of a launch have executed, as if it were known for every input.
+    """Returns the executed paths of a launch as if they were the paths of every input.
 
-    The workloads rest on :data:`EXECUTED_PATHS`, which makes estimates of all bounds. Raises
+    The workloads rest on :data:`EXECUTED_PATHS`, which makes all bounds estimates. Raises
     PtxwcetError (PW402, PW403) as :func:`ptxwcet.pipeline.prepare_kernel` does. Cost: linear in the
     folded paths.
     """
@@ -71,8 +71,8 @@ def prepare_executed(
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """What to run. ``source`` is the CUDA source that names the parameters, ``links`` what the file
-    is linked with, as in ``Request``."""
+    """A run: ``source`` is the CUDA source that names the parameters, ``links`` are the files that
+    the file is linked with, as in ``Request``."""
 
     path: str
     launch_file: str
@@ -100,18 +100,17 @@ class RunAnswer:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all blocks ran to their end."""
+        """True if all blocks ran to their end."""
         return self.execution.is_complete
 
 
 def run_file(request: RunRequest, progress: Progress | None = None) -> RunAnswer:
     """Executes the launch that a launch file describes.
 
-    ``progress`` is called every now and then with the blocks done, all blocks, and the
-    warp-instructions executed. Raises PtxwcetError: problems of the inputs, instructions that
-    cannot be executed (all at once, before anything runs), a run over ``max_instructions``,
-    expected arrays that fit no result. Faults found while it runs are diagnostics of the answer.
-    Cost: that of the run.
+    ``progress`` is called from time to time with the blocks done, all blocks, and the executed
+    warp-instructions. Raises PtxwcetError: problems of the inputs, instructions that cannot be
+    executed (all at once, before the run), a run over ``max_instructions``, expected arrays that
+    fit no result. Faults found during the run are diagnostics of the answer. Cost: as the run.
     """
     asked = Request(request.path, source=request.source, links=request.links)
     module = read_module(asked)
@@ -128,7 +127,7 @@ def run_file(request: RunRequest, progress: Progress | None = None) -> RunAnswer
     checks: tuple[OutputCheck, ...] = ()
     if execution.is_complete:
         buffers = zip(launch.arguments, execution.buffers, strict=True)
-        outputs = {row.name: array for row, array in buffers if array is not None}
+        outputs = {parameter.name: array for parameter, array in buffers if array is not None}
         checks = launch.check(outputs)
     wrong = [check.diagnostic() for check in checks]
     return RunAnswer(
@@ -141,7 +140,7 @@ def run_file(request: RunRequest, progress: Progress | None = None) -> RunAnswer
         checks=checks,
         diagnostics=(
             *diagnostics_of(execution, launch.block, launch.grid),
-            *(row for row in wrong if row is not None),
+            *(parameter for parameter in wrong if parameter is not None),
         ),
     )
 
@@ -157,11 +156,11 @@ class RefusedLaunch(PtxwcetError):
 def prepare_launch(
     request: Request, module: Module, machine: Machine, progress: Progress | None = None
 ) -> PreparedKernel:
-    """Runs the launch file of a request and gives what its warps executed.
+    """Runs the launch file of a request and returns the executed paths of its warps.
 
-    Raises PtxwcetError: PW427 (no launch file, or an option that an executed path leaves without
-    effect), problems of the launch file; RefusedLaunch: what the run or the machine refuses, and
-    every finding of the run (a kernel that reads what nothing wrote takes arbitrary paths).
+    Raises PtxwcetError: PW427 (no launch file, or an option without effect on executed paths),
+    problems of the launch file; RefusedLaunch: refusals of the run or the machine, and every
+    finding of the run (a kernel that reads unwritten memory takes arbitrary paths).
     """
     launch, facts = open_launch(request, module)
     try:
@@ -175,7 +174,7 @@ def prepare_launch(
 
 
 def open_launch(request: Request, module: Module) -> tuple[LaunchFile, Launch]:
-    """The launch file of a request, for executing it, and the facts that it states.
+    """Returns the launch file of a request, for executing it, and the facts that it states.
 
     Raises PtxwcetError: PW427 (no launch file, or an option that an executed path leaves without
     effect), PW426 (an option contradicts the file), problems of the launch file.
@@ -202,8 +201,8 @@ def execute_recorded(
 ) -> Execution:
     """Executes a launch and records the path of every warp.
 
-    Raises PtxwcetError: what the run refuses, and every finding (a kernel that reads what nothing
-    wrote takes arbitrary paths). Cost: that of the run.
+    Raises PtxwcetError: refusals of the run, and every finding (a kernel that reads unwritten
+    memory takes arbitrary paths). Cost: as the run.
     """
     options = EmulatorOptions(max_instructions, record_paths=True, progress=progress)
     execution = execute_launch(module, launch, options)
@@ -213,13 +212,13 @@ def execute_recorded(
 
 
 def execute_launch(module: Module, launch: LaunchFile, options: EmulatorOptions) -> Execution:
-    """Executes a launch on the arrays of its file. Raises PtxwcetError. Cost: that of the run."""
+    """Executes a launch on the arrays of its file. Raises PtxwcetError. Cost: as the run."""
     check_launch(Launch(launch.block, launch.grid), launch.kernel)
     return execute(launch.kernel, module, emulated(launch), options=options)
 
 
 def emulated(launch: LaunchFile, values: tuple[Argument, ...] | None = None) -> EmulatedLaunch:
-    """The launch with its arrays built, or these values. Raises PtxwcetError (PW420, PW425)."""
+    """Returns the launch with its arrays built, or these values. Raises PtxwcetError."""
     return EmulatedLaunch(
         launch.block,
         launch.grid,
@@ -230,7 +229,7 @@ def emulated(launch: LaunchFile, values: tuple[Argument, ...] | None = None) -> 
 
 
 def read_launch(path: str, module: Module, names: Request) -> LaunchFile:
-    """The launch file at ``path``; ``names`` says where parameters have their CUDA names from.
+    """Reads the launch file at ``path``; ``names`` has the source of the CUDA names of parameters.
 
     Raises PtxwcetError (PW420 to PW425).
     """
@@ -238,7 +237,7 @@ def read_launch(path: str, module: Module, names: Request) -> LaunchFile:
 
 
 def diagnostics_of(execution: Execution, block: Dim3, grid: Dim3) -> tuple[Diagnostic, ...]:
-    """The findings of a run, each at its PTX instruction, with block, thread and address."""
+    """Returns the findings of a run, each at its instruction, with block, thread and address."""
     places = {row.start: row.location for row in execution.kernel.instructions}
     diagnostics = []
     for finding in execution.findings:

@@ -11,7 +11,7 @@ _SHOWN = 4
 
 
 def run_lines(answer: RunAnswer) -> Iterator[str]:
-    """What was run, what was found, the beginnings of arrays, and what was expected."""
+    """Yields the run, its findings, the beginnings of arrays, and the failed expectations."""
     launch, execution = answer.launch, answer.execution
     block, grid = ("x".join(map(str, size)) for size in (launch.block, launch.grid))
     yield f"kernel     {launch.kernel.readable}, block {block}, grid {grid}"
@@ -31,6 +31,6 @@ def run_lines(answer: RunAnswer) -> Iterator[str]:
 
 
 def array_beginning(array: Array) -> str:
-    """The first values of an array."""
+    """Returns the first values of an array."""
     shown = " ".join(f"{value:g}" for value in array.reshape(-1)[:_SHOWN].tolist())
     return shown + (" ..." if array.size > _SHOWN else "")

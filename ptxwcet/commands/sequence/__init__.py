@@ -1,1 +1,1 @@
-"""``ptxwcet sequence``: launches one after another."""
+"""``ptxwcet sequence``: bounds several launches in a row."""

@@ -1,4 +1,4 @@
-"""``ptxwcet sequence FILE``: launches one after the other."""
+"""``ptxwcet sequence FILE``: bounds several launches in a row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report of launches one after the other, as plain data and as text. Schema number 1."""
+"""The report of a sequence of launches, as plain data and as text. Schema number 1."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ class SequenceReport(MachineHead):
 
 
 def build_sequence_report(bound: SequenceBound) -> SequenceReport:
-    """The report of a sequence; deterministic for equal input."""
+    """Returns the report of a sequence; deterministic for equal input."""
     claim = bound.claim
-    rows = tuple(one.row for one in bound.launches)
+    rows = tuple(launch.row for launch in bound.launches)
     head = Answer(bound.path, file_digest(bound.path), bound.machine, rows)
     return SequenceReport(
         *machine_head(head),
-        tuple(_row(one, claim.cycles) for one in bound.launches),
+        tuple(_row(launch, claim.cycles) for launch in bound.launches),
         claim.cycles,
         microseconds_of(claim.cycles, bound.machine.clock_mhz),
         claim.guarantee.value,
@@ -85,7 +85,7 @@ def _row(bounded: BoundedLaunch, cycles: int) -> SequencedLaunch:
 
 
 def render_sequence_text(report: SequenceReport) -> str:
-    """The launches in order, their sum, and what it rests on."""
+    """Returns the launches in order, their sum, and its assumptions."""
     head = "safe under" if report.guarantee == Guarantee.SAFE_BOUND.value else "holds only if"
     return "\n".join(
         [

@@ -1,7 +1,7 @@
-"""Launches one after the other: the sum of their bounds, for a frame of an application.
+"""Sequences of launches: the sum of their bounds, for a frame of an application.
 
-A sequence file is TOML, a table ``[[launch]]`` each, in order (docs/guide/deadline.md). The sum
-holds if a launch starts when the one before has ended, which is what one stream does; launches of
+A sequence file is TOML with a table ``[[launch]]`` for each, in order (docs/guide/deadline.md). The
+sum is a bound if each launch starts when the previous one has ended, as in one stream; launches of
 different streams may overlap, and are refused. Problems are PW550 (the file) and PW551 (streams),
 with their places; a launch without a bound has its own diagnostics.
 """
@@ -44,7 +44,7 @@ IN_ORDER = Assumption(
     AssumptionState.ASSUMED,
     "one stream",
 )
-"""What a sum of launches rests on."""
+"""The assumption of a sum of launches."""
 
 _NOT_EARLY = (
     "none of these kernels, which tell the launch after that it may start or wait for the one "
@@ -88,7 +88,7 @@ def bound_sequence(
     """Bounds all launches of a sequence file together.
 
     Raises PtxwcetError: PW550, PW551, PW120 (not compiled), and every reason why a launch has no
-    bound. Cost: that of each different launch once, however often it is repeated.
+    bound. Cost: each different launch once, however often it is repeated.
     """
     loaded = load_machine(machine, memory_latency_cycles)
     file = _read(path)
@@ -114,17 +114,17 @@ def bound_sequence(
 
 
 def _sum(launches: list[BoundedLaunch]) -> TimingClaim:
-    claims = [one.bound.claim for one in launches]
+    claims = [launch.bound.claim for launch in launches]
     assumptions = dict.fromkeys(each for claim in claims for each in claim.assumptions)
     if len(launches) > 1 or launches[0].times > 1:
         assumptions[IN_ORDER] = None
-        told = [one.row.kernel for one in launches if _orders_launches(one.row.kernel)]
+        told = [launch.row.kernel for launch in launches if _orders_launches(launch.row.kernel)]
         if told:
             text = _NOT_EARLY.format(", ".join(dict.fromkeys(one.readable for one in told)))
             state = AssumptionState.ASSUMED
             assumptions[Assumption("no-programmatic-launch", text, state, "one stream")] = None
     return TimingClaim(
-        sum(one.times * one.bound.claim.cycles for one in launches),
+        sum(launch.times * launch.bound.claim.cycles for launch in launches),
         Guarantee.weakest(claim.guarantee for claim in claims),
         METHOD,
         tuple(assumptions),
@@ -137,7 +137,7 @@ def _orders_launches(kernel: Kernel) -> bool:
 
 
 def _bounded(request: Request, times: int, reader: _Reader, number: int) -> BoundedLaunch:
-    """The bound of a launch. Raises PtxwcetError."""
+    """Returns the bound of a launch. Raises PtxwcetError."""
     answer = bound_file(request)
     if len(answer.kernels) != 1:
         names = ", ".join(row.kernel.readable for row in answer.kernels)
@@ -174,18 +174,18 @@ class _Reader:
         self._texts: dict[tuple[object, ...], str] = {}
 
     def launches(self) -> list[tuple[Request, int]]:
-        """Each launch, and how often in a row. Raises PtxwcetError (PW550, PW551)."""
+        """Returns each launch and its repetitions in a row. Raises PtxwcetError (PW550, PW551)."""
         try:
             data = parse_toml(self._file)
         except NotToml as problem:
             message = f"not TOML: {problem.message}"
             raise PtxwcetError.of("PW550", message, problem.span) from None
-        tables, known = data.pop("launch", None), ("launch", *_DEFAULTS)
+        tables, keys = data.pop("launch", None), ("launch", *_DEFAULTS)
         for key, value in data.items():
             wrong = value_problem(key, value) if key in _DEFAULTS else f"unknown key {key}"
             if wrong is not None:
                 span = locate_key(self._file, "", key) or locate_table(self._file, key)
-                remedy = f"{nearest(key, known)}known: {', '.join(known)}"
+                remedy = f"{nearest(key, keys)}known: {', '.join(keys)}"
                 raise PtxwcetError.of("PW550", wrong, span, help=remedy)
         if not isinstance(tables, list) or not 1 <= len(tables) <= _MOST_LAUNCHES:
             message = f"{self._file.name} has no list of launches, or more than {_MOST_LAUNCHES:,}"
@@ -245,9 +245,9 @@ class _Reader:
         return request, table.get("times", 1)
 
     def _made(self, number: int, table: Mapping[str, Any], whole: Mapping[str, Any]) -> Request:
-        """The file of a launch, with what a tool makes of it, once for what is alike.
+        """Returns the file of a launch, compiled if necessary, once for equal requests.
 
-        ``whole`` is its table with what the sequence says for all.
+        ``whole`` is its table with the keys that the sequence states for all.
         """
         path = str(self._folder / table["file"])
         arch, options, is_code = (whole.get(key) for key in (*MAKING, MACHINE_CODE))

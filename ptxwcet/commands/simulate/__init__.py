@@ -1,1 +1,1 @@
-"""``ptxwcet simulate``: a block on the simulated machine."""
+"""``ptxwcet simulate``: runs a block on the simulated machine."""

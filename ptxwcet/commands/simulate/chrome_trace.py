@@ -1,9 +1,9 @@
 """A run in Chrome's Trace Event Format, which Perfetto and chrome://tracing open.
 
-One process a sub-core for its warps, one for its units. A warp's track has a slice for each
-instruction from its issue to the warp's next issue, or to the instruction's own end if that comes
-first: slices of a track never overlap, and a gap is time in which the warp waits although nothing
-of it is in flight. A unit's track shows initiations. One cycle is drawn as one microsecond.
+Each sub-core has one process for its warps and one for its units. A warp's track has a slice for
+each instruction from its issue to the warp's next issue, or to the instruction's own end if this is
+earlier: slices of a track never overlap, and in a gap the warp waits although none of its
+instructions is in flight. A unit's track shows initiations. One cycle is drawn as a microsecond.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ptxwcet.report.source_lines import place
 from ptxwcet.simulator.run import IssueEvent
 
 _UNITS = 1000
-"""Process numbers of units start here, those of warps at 0."""
+"""The first process number of units; numbers of warps start at 0."""
 
 
 def render_trace(simulated: KernelSimulation) -> str:
-    """The events of a run as one JSON object. Cost: linear in the recorded events."""
+    """Returns the events of a run as one JSON object. Cost: linear in the recorded events."""
     run = simulated.run
     events = [*_names(simulated), *_warp_slices(simulated), *_unit_slices(simulated)]
     return json.dumps(
@@ -64,14 +64,14 @@ def _metadata(kind: str, process: int, thread: int, **arguments: Any) -> dict[st
     return {"name": kind, "ph": "M", "ts": 0, "pid": process, "tid": thread, "args": arguments}
 
 
-def _warp_slices(row: KernelSimulation) -> Iterator[dict[str, Any]]:
+def _warp_slices(simulated: KernelSimulation) -> Iterator[dict[str, Any]]:
     following: dict[int, int] = {}
     slices = []
-    for event in reversed(row.run.events):
+    for event in reversed(simulated.run.events):
         end = min(following.get(event.warp, event.end_cycle), event.end_cycle)
         following[event.warp] = event.issue_cycle
-        process = event.warp % row.run.schedulers
-        slices.append(_slice(row, event, (process, event.warp), (event.issue_cycle, end)))
+        process = event.warp % simulated.run.schedulers
+        slices.append(_slice(simulated, event, (process, event.warp), (event.issue_cycle, end)))
     yield from reversed(slices)
 
 
@@ -83,7 +83,7 @@ def _unit_slices(row: KernelSimulation) -> Iterator[dict[str, Any]]:
 
 
 def _lanes(simulated: KernelSimulation) -> tuple[list[tuple[int, int]], dict[tuple[int, str], int]]:
-    """The track of each initiation, and the tracks' names: one more where servers overlap."""
+    """Returns the track of each initiation, and the tracks' names: overlapping ones are split."""
     lanes: list[tuple[int, int]] = []
     names: dict[tuple[int, str], int] = {}
     busy: dict[tuple[int, str], int] = {}

@@ -1,4 +1,4 @@
-"""``ptxwcet simulate FILE``: run a block on the simulated machine."""
+"""``ptxwcet simulate FILE``: runs a block on the simulated machine."""
 
 from __future__ import annotations
 
@@ -105,9 +105,9 @@ def simulate(
 
 
 def _write_pictures(
-    row: KernelSimulation, timeline: Path | None, picture: Path | None, most_drawn: int
+    simulated: KernelSimulation, timeline: Path | None, picture: Path | None, most_drawn: int
 ) -> None:
     if timeline is not None:
-        write_text(timeline, render_trace(row), "PW233")
+        write_text(timeline, render_trace(simulated), "PW233")
     if picture is not None:
-        draw_gantt(row.beginning(most_drawn), picture)
+        draw_gantt(simulated.beginning(most_drawn), picture)

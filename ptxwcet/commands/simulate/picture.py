@@ -1,8 +1,8 @@
 """A run as a picture in the style of the multi-phase paper's Figs. 2 and 3.
 
-A row of lanes a warp. Each instruction: a thin line while it queues for its unit, a full bar while
-it initiates (the colour is the unit's), a light bar for its latency. Below the lanes, the warp's
-execution phases (dark) and idle phases (white).
+Each warp has a row of lanes. An instruction is a thin line while it queues for its unit, a full bar
+while it initiates (its colour is the unit's), and a light bar for its latency. Below the lanes are
+the warp's execution phases (dark) and idle phases (white).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def draw_gantt(simulation: KernelSimulation, path: Path) -> None:
     hundred are what can be read.
     """
     require_extra("report", "a picture of a run")
-    # here: the library is loaded only when a picture is asked for
+    # imported here: only pictures need matplotlib
     import matplotlib
 
     matplotlib.use("Agg")
@@ -91,7 +91,7 @@ def draw_gantt(simulation: KernelSimulation, path: Path) -> None:
 
 
 def assign_lanes(events: list[IssueEvent]) -> list[tuple[IssueEvent, int]]:
-    """Each event with the first lane of its warp that is free from its issue on."""
+    """Returns each event with the first lane of its warp that is free from its issue on."""
     ends: list[int] = []
     placed = []
     for event in events:
@@ -104,7 +104,7 @@ def assign_lanes(events: list[IssueEvent]) -> list[tuple[IssueEvent, int]]:
 
 
 def execution_spans(events: list[IssueEvent]) -> list[tuple[int, int]]:
-    """The cycles in which some of a warp's instructions initiates, as ranges in order."""
+    """Returns the cycles in which some of a warp's instructions initiates, as ranges in order."""
     spans: list[tuple[int, int]] = []
     for event in sorted(events, key=lambda one: one.dispatch_cycle):
         begin, end = event.dispatch_cycle, event.initiation_end_cycle
@@ -115,11 +115,11 @@ def execution_spans(events: list[IssueEvent]) -> list[tuple[int, int]]:
     return spans
 
 
-def _title(row: KernelSimulation) -> str:
-    run = row.run
+def _title(simulated: KernelSimulation) -> str:
+    run = simulated.run
     shown = len(run.events)
     part = "" if shown == run.instructions else f" (first {shown} of {run.instructions:,} issues)"
     return (
-        f"{row.prepared.kernel.readable}, {len(run.warps)} warps, {run.policy.value}: "
+        f"{simulated.prepared.kernel.readable}, {len(run.warps)} warps, {run.policy.value}: "
         f"{run.cycles:,} cycles{part}"
     )

@@ -1,4 +1,4 @@
-"""The report of simulated runs as plain data, and how it is made from them. Schema number 1."""
+"""The report of simulated runs as plain data, and its construction. Schema number 1."""
 
 from __future__ import annotations
 

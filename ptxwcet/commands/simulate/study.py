@@ -1,4 +1,4 @@
-"""Simulating the kernels of a file: the library's front door to the simulator.
+"""Simulation of the kernels of a file: the entry point of the library to the simulator.
 
 >>> from ptxwcet.opened.request import Request
 >>> from ptxwcet.commands.simulate.study import SimulationOptions, simulate_file
@@ -38,12 +38,11 @@ from ptxwcet.support.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SimulationOptions:
-    """How to simulate: policy, seed of random choices, jitter in percent, events to keep, limit.
+    """The options of a simulation: policy, seed, jitter in percent, recorded events, limit.
 
-    ``policy`` None: each, one after the other.
-    ``path_seed`` takes decisions that the analysis left open at random; None: the first side of a
-    divergent branch first, the first alternative, the largest loop count. ``executed``: what the
-    launch file's inputs execute is simulated instead of what path extraction finds.
+    ``policy`` None: each, in turn. ``path_seed`` takes open decisions at random; None: the first
+    side of a divergent branch first, the first alternative, the largest loop count. ``executed``:
+    simulates the paths that the launch file's inputs execute, instead of extracted paths.
     """
 
     policy: str | None
@@ -70,7 +69,7 @@ class KernelSimulation:
         return self.prepared.kernel
 
     def beginning(self, events: int) -> KernelSimulation:
-        """The run with its first ``events`` issues only."""
+        """Returns the run with its first ``events`` issues only."""
         return replace(self, run=replace(self.run, events=self.run.events[:events]))
 
 
@@ -79,9 +78,9 @@ SimulationAnswer = Answer[KernelSimulation]
 
 
 def simulate_file(request: Request, options: SimulationOptions) -> SimulationAnswer:
-    """Runs a block of each requested kernel on the simulated machine, under each policy asked for.
+    """Runs a block of each requested kernel on the simulated machine, under each requested policy.
 
-    Raises PtxwcetError for input that concerns no single kernel. Cost: that of the runs.
+    Raises PtxwcetError for input that concerns no single kernel. Cost: as the runs.
     """
     policies = list(Policy) if options.policy is None else [find_policy(options.policy)]
     jitter = Jitter(options.jitter_percent, options.seed)
@@ -107,7 +106,7 @@ def simulate_file(request: Request, options: SimulationOptions) -> SimulationAns
 def _prepare(
     request: Request, module: Module, machine: Machine, *, executed: bool
 ) -> Iterator[PreparedKernel | RefusedKernel]:
-    """What the warps of each kernel execute: as it was executed, or as the analysis finds it."""
+    """Yields the paths of the warps of each kernel: executed or extracted ones."""
     if executed:
         try:
             prepared = prepare_launch(request, module, machine)
@@ -129,7 +128,7 @@ def simulate_piece(
     options: SimulationOptions,
 ) -> KernelSimulation:
     """Runs the blocks of one range of indices. Raises PtxwcetError (PW532, PW533)."""
-    # here: its compiled code is loaded only when something is simulated
+    # imported here: the compiled code is loaded only for simulations
     from ptxwcet.simulator.engine import Simulator
 
     workload = resolve_workload(piece.workload, options.path_seed)

@@ -14,7 +14,7 @@ _CAUSES = tuple(field.name.replace("_", " ") for field in fields(StallRow))
 
 
 def render_run_text(report: RunReport) -> str:
-    """The whole report; refused kernels get one row each (their diagnostics are printed apart)."""
+    """Returns the report; a refused kernel has one row (diagnostics are printed elsewhere)."""
     by_kernel: dict[str, list[SimulatedKernel | Refused]] = {}
     for row in report.kernels:
         by_kernel.setdefault(row.kernel, []).append(row)
@@ -34,7 +34,7 @@ def _run_line(kernel: SimulatedKernel) -> str:
 
 
 def _simulated(kernel: SimulatedKernel, others: Sequence[SimulatedKernel | Refused]) -> str:
-    """A run; of several, under one policy each, what they take."""
+    """Returns the text of a run; with several policies, only their cycles."""
     lines = [
         f"kernel     {kernel.kernel}",
         f"launch     {launch_text(kernel)}",
@@ -42,7 +42,7 @@ def _simulated(kernel: SimulatedKernel, others: Sequence[SimulatedKernel | Refus
         _run_line(kernel),
     ]
     if others:
-        lines += (_run_line(one) for one in others if isinstance(one, SimulatedKernel))
+        lines += (_run_line(other) for other in others if isinstance(other, SimulatedKernel))
         return "\n".join(
             [*lines, "", "next       --policy NAME shows where the cycles of one went"]
         )
@@ -80,7 +80,7 @@ def _simulated(kernel: SimulatedKernel, others: Sequence[SimulatedKernel | Refus
 
 
 def _shares(rows: list[tuple[str, StallRow, int]], title: str) -> list[str]:
-    """A table of percentages, a column a cause."""
+    """Returns a table of percentages, a column a cause."""
     shown = rows[:_MOST_ROWS]
     width = max(len(name) for name, _, _ in shown)
     lines = ["", title, "  " + " " * width + "".join(f"  {cause:>10}" for cause in _CAUSES)]

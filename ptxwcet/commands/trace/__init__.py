@@ -1,1 +1,1 @@
-"""``ptxwcet simulate launch``: timed traces of a simulated launch."""
+"""``ptxwcet simulate launch``: records timed traces of a simulated launch."""

@@ -1,4 +1,4 @@
-"""``ptxwcet simulate launch FILE --launch L -o T``: when blocks of a launch begin."""
+"""``ptxwcet simulate launch FILE --launch L -o T``: records when the blocks of a launch begin."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def simulate_launch(
     The times are runs of the model machine, not bounds (docs/guide/run.md). Exit code: 0 the trace
     was written; 1 refused; 2 usage.
     """
-    # here: formats are loaded by the commands that use them
+    # imported here: only commands that use a format load it
     from ptxwcet.trace.files import write_trace
 
     options.refuse_idle_seed(given["policy"], given["jitter"])
@@ -127,7 +127,7 @@ def _lines(traced: TracedLaunch, out: Path) -> Iterator[str]:
 
 
 def _percent(traced: TracedLaunch, warps: float) -> float:
-    """Warps of an SM in per cent of those that it can hold."""
+    """Returns the warps of an SM in per cent of its capacity."""
     most = traced.machine.limits.threads_per_sm // traced.machine.warp_size
     return round(100 * warps / most, 2)
 
@@ -150,7 +150,7 @@ def _plain(traced: TracedLaunch, out: Path) -> dict[str, Any]:
         "resident_blocks": occupancy.resident_blocks,
         "resident_warps": occupancy.resident_warps,
         "occupancy_percent": _percent(traced, occupancy.resident_warps),
-        "limits": {row.resource: row.blocks for row in occupancy.limits},
+        "limits": {limit.resource: limit.blocks for limit in occupancy.limits},
         "executed": traced.is_executed,
         "waves": waves.waves,
         "warps_per_wave": waves.warps_per_wave,
@@ -166,6 +166,6 @@ def _plain(traced: TracedLaunch, out: Path) -> dict[str, Any]:
         ],
         "guarantee": "observed",
         "assumptions": [
-            {"key": row.key, "text": row.text, "source": row.source} for row in plan.assumptions
+            {"key": fact.key, "text": fact.text, "source": fact.source} for fact in plan.assumptions
         ],
     }

@@ -1,4 +1,4 @@
-"""Tracing the launches of a kernel on the simulated machine: the library's front door.
+"""Traces of the launches of a kernel on the simulated machine: the entry point of the library.
 
 >>> from ptxwcet.opened.request import Request
 >>> from ptxwcet.commands.trace.study import TraceOptions, trace_launch
@@ -51,7 +51,7 @@ from ptxwcet.timing.launch_costs import LaunchCosts
 from ptxwcet.trace.events import END, Ipoint, TimedTrace, TraceOrigin
 
 MOST_EVENTS = 30_000_000
-"""Events of all runs together that are traced unless told otherwise: about 2 GB of memory."""
+"""The default limit of traced events of all runs together: about 2 GB of memory."""
 
 TraceProgress = Callable[[int, int, int], None]
 """Called now and then with the blocks traced, the blocks of all runs, and the warp instructions."""
@@ -59,12 +59,12 @@ TraceProgress = Callable[[int, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class TraceOptions:
-    """How to trace.
+    """The options of a trace.
 
-    ``runs``: run k has the seeds of the launch file's random arrays moved on k times, and ``seed``
-    + k for the random policy and for jitter. ``grid``: what is said of SMs and residency.
-    ``execute``: the launch is executed even where path analysis knows the one path of every warp;
-    an execution is given up after ``max_instructions``.
+    ``runs``: run k adds k to the seeds of the launch file's random arrays, and to ``seed`` for the
+    random policy and for jitter. ``grid``: the stated SMs and residency. ``execute``: the launch is
+    executed even if path analysis finds one path for every warp; an execution ends after
+    ``max_instructions``.
     """
 
     policy: str
@@ -79,10 +79,10 @@ class TraceOptions:
 
 @dataclass(frozen=True, slots=True)
 class TracedLaunch:
-    """The trace of all runs, what each run was, and how the grid shared the GPU.
+    """The trace of all runs, their statistics, and the distribution of the grid over the GPU.
 
-    ``is_executed``: the paths are those that the inputs took; else they are the only ones that path
-    analysis found, and so those of every input.
+    ``is_executed``: the paths are those of the inputs; else path analysis found one path for each
+    warp, which holds for every input.
     """
 
     launch: LaunchFile
@@ -96,24 +96,24 @@ class TracedLaunch:
 def trace_kernel(
     request: Request, options: TraceOptions, progress: TraceProgress | None = None
 ) -> TimedTrace:
-    """The trace alone; see :func:`trace_launch`."""
+    """Returns only the trace; see :func:`trace_launch`."""
     return trace_launch(request, options, progress).trace
 
 
 def trace_launch(
     request: Request, options: TraceOptions, progress: TraceProgress | None = None
 ) -> TracedLaunch:
-    """Times the launch of a launch file, block by block, on several SMs; or one that the request
-    says, whose paths are known without data.
+    """Times a launch, block by block, on several SMs: of a launch file, or stated by the request if
+    its paths are known without data.
 
     Raises PtxwcetError: problems of the inputs; findings of the executions; PW315, PW316
     (occupancy); PW426 (contradicting registers); PW690 (too many events); PW691 (several runs that
-    would be the same); PW692 (no instructions). Cost: that of the executions, and about a scan over
-    the warps of an SM for each issued instruction.
+    would be the same); PW692 (no instructions). Cost: as the executions, and about a scan over the
+    warps of an SM for each issued instruction.
     """
     machine = load_machine(request.machine, request.memory_latency_cycles)
     policy = find_policy(options.policy)
-    Jitter(options.jitter_percent)  # refused before anything is done
+    Jitter(options.jitter_percent)  # refused before any work
     module = read_module(request)
     launch, facts = _launch_of(request, module)
     _require_variety(launch, policy, options)
@@ -135,7 +135,7 @@ def trace_launch(
 
 
 def _launch_of(request: Request, module: Module) -> tuple[LaunchFile, Launch]:
-    """The launch of a launch file; without one it has no arguments to run it with."""
+    """Returns the launch of a launch file; without one it has no arguments to run it with."""
     if request.launch_file is not None:
         return open_launch(request, module)
     opened = open_request(request, module)
@@ -143,14 +143,14 @@ def _launch_of(request: Request, module: Module) -> tuple[LaunchFile, Launch]:
     facts = opened.launch_not_bounded(kernel)
     if others or facts.grid is None:
         message = "a trace is of one kernel and all blocks of its grid"
-        names = ", ".join(one.readable for one in opened.kernels)
+        names = ", ".join(kernel.readable for kernel in opened.kernels)
         raise PtxwcetError.of("PW427", message, help=f"give --grid SIZE, and -k for one of {names}")
     said = SourceFile(request.path, "")
     return LaunchFile(said, kernel, facts.block, facts.grid, {}, (), (), ()), facts
 
 
 def plan_launch(request: Request, grid: GridWishes = ANY_GRID) -> WaveSchedule:
-    """The waves of a launch from its launch file, the occupancy and ``grid``; nothing runs.
+    """Returns the waves of a launch from its launch file, the occupancy and ``grid``; nothing runs.
 
     Raises PtxwcetError: problems of the inputs, PW315, PW316 (occupancy). Cost: reading the files.
     """
@@ -161,7 +161,7 @@ def plan_launch(request: Request, grid: GridWishes = ANY_GRID) -> WaveSchedule:
 
 
 def _varies(policy: Policy, options: TraceOptions) -> bool:
-    """Whether two runs of the same paths may take different times."""
+    """Returns whether two runs of the same paths may take different times."""
     return options.jitter_percent > 0 or policy is Policy.RANDOM
 
 
@@ -172,7 +172,7 @@ def _require_variety(launch: LaunchFile, policy: Policy, options: TraceOptions) 
 
 
 def same_runs(launch: LaunchFile, runs: int, otherwise: str) -> PtxwcetError:
-    """PW691: nothing in the runs of a launch is random."""
+    """Returns PW691: no part of the runs of a launch is random."""
     return PtxwcetError.of(
         "PW691",
         f"{runs} runs of {launch.file.name} would all be the same",
@@ -182,7 +182,7 @@ def same_runs(launch: LaunchFile, runs: int, otherwise: str) -> PtxwcetError:
 
 
 class LaunchPaths:
-    """Where the workload of each run comes from: an execution, or path analysis for all runs."""
+    """The source of the workload of each run: an execution, or path analysis for all runs."""
 
     def __init__(
         self,
@@ -213,7 +213,7 @@ class LaunchPaths:
         except PtxwcetError:
             if is_all:
                 raise
-            return  # it needs the inputs; what is wrong with the kernel its execution tells too
+            return  # it needs the inputs; the execution reports the kernel's problems too
         paths = known_paths(ranges, self._launch.grid)
         if paths is not None:
             self.known = build_grid_workload(paths, self.traced)
@@ -223,7 +223,7 @@ class LaunchPaths:
             raise PtxwcetError.of("PW427", message, kernel.span, help=remedy)
 
     def workload(self, number: int, progress: Progress | None = None) -> GridWorkload:
-        """What warps execute on the inputs of that number. Raises PtxwcetError: of its run."""
+        """Returns the paths on the inputs of this number. Raises PtxwcetError, as its run."""
         if self.known is not None:
             return self.known
         execution = execute_recorded(
@@ -244,7 +244,7 @@ class LaunchPaths:
 def _trace_runs(
     paths: LaunchPaths, shape: GridShape, policy: Policy, options: TraceOptions, report: _Report
 ) -> tuple[GridRun, ...]:
-    # here: its compiled code is loaded only when something is simulated
+    # imported here: the compiled code is loaded only for simulations
     from ptxwcet.simulator.grid_engine import require_room, simulate_grid
 
     runs: list[GridRun] = []
@@ -277,7 +277,7 @@ class _Report:
         self._show(done // 2, instructions)
 
     def simulating(self, done: int, blocks: int, instructions: int) -> None:
-        """Shows that of a simulation: the other half, or all blocks if nothing was executed."""
+        """Shows a simulation's progress: the second half, or all if blocks were not executed."""
         shown = (blocks + done) // 2 if self._executed else done
         self._show(shown, max(self._executed, instructions))
 

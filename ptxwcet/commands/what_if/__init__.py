@@ -1,1 +1,1 @@
-"""``ptxwcet what-if``: the bound on a machine with other figures."""
+"""``ptxwcet what-if``: bounds a kernel on machines with other figures."""

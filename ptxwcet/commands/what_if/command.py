@@ -1,4 +1,4 @@
-"""``ptxwcet what-if``: the bound on machines with other figures."""
+"""``ptxwcet what-if``: bounds a kernel on machines with other figures."""
 
 from __future__ import annotations
 

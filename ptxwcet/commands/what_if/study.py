@@ -1,4 +1,4 @@
-"""What a bound would be on a machine with other figures: one at a time, in a table.
+"""Bounds on machines with other figures: each change by itself, in a table.
 
 >>> from ptxwcet.opened.request import Request
 >>> from ptxwcet.commands.what_if.study import bound_variants
@@ -42,7 +42,7 @@ MOST_VARIANTS = 200
 class BoundVariant:
     """The bound of a block on the machine with ``variant``, and of the launch if its grid is known.
 
-    ``cycles`` is None where there is none, for ``reason``.
+    ``cycles`` is None without a bound, for ``reason``.
     """
 
     variant: str
@@ -53,7 +53,7 @@ class BoundVariant:
 
 @dataclass(frozen=True, slots=True)
 class BoundVariants:
-    """The bounds of a kernel: on the machine as it is, then with each change alone."""
+    """The bounds of a kernel: on the machine itself, then with each change by itself."""
 
     kernel: Kernel
     cycles: int
@@ -62,7 +62,7 @@ class BoundVariants:
 
 
 def bound_variants(request: Request, changes: Sequence[str]) -> Answer[BoundVariants]:
-    """Bounds each kernel on the machine, and on one with each of the ``changes`` alone.
+    """Bounds each kernel on the machine, and on machines with one of the ``changes`` each.
 
     A change is ``WHAT.latency=N`` or ``WHAT.initiation=N`` in cycles, where WHAT is an op class
     (``fp32_fma``), a part of such names (``fma``, ``load``), or ``memory`` for the latency of
@@ -70,7 +70,7 @@ def bound_variants(request: Request, changes: Sequence[str]) -> Answer[BoundVari
     (PW325, or for input that concerns no single kernel). Cost: a bound for each machine.
     """
     machine = load_machine(request.machine, request.memory_latency_cycles)
-    machines = dict(one for text in changes for one in _variants(text, machine, request))
+    machines = dict(variant for text in changes for variant in _variants(text, machine, request))
     if len(machines) > MOST_VARIANTS:
         raise _refused(f"{len(machines)} machines are more than {MOST_VARIANTS}")
     opened, wishes = open_request(request), Wishes(request)
@@ -97,29 +97,29 @@ def _cycles(row: KernelAnalysis) -> tuple[int, int | None]:
 
 
 def _variants(text: str, machine: Machine, request: Request) -> Iterator[tuple[str, Machine]]:
-    """The machines of a change, by what is changed. Raises PtxwcetError (PW325)."""
+    """Yields the machines of a change, by their variants. Raises PtxwcetError (PW325)."""
     match = _CHANGE.fullmatch(text.strip())
     if match is None:
         figure = text.partition("=")[0].rpartition(".")[2]
         near = nearest(figure, ("latency", "initiation"))
         raise _refused(f"{text!r} is no change of a machine", near)
-    what, figure, first, last, step = match.groups()
+    target, figure, first, last, step = match.groups()
     numbers = _numbers(text, int(first), last, step)
-    if what == _MEMORY:
+    if target == _MEMORY:
         if figure != "latency":
             raise _refused(f"{text!r}: of the memory only the latency can be changed")
         for number in numbers:
-            yield f"{what}.{figure}={number}", load_machine(request.machine, number)
+            yield f"{target}.{figure}={number}", load_machine(request.machine, number)
         return
-    classes = [one for one in OpClass if f"_{what}_" in f"_{one.value}_"]
-    timed = [one for one in classes if isinstance(machine.timings[one], OpTiming)]
+    classes = [one for one in OpClass if f"_{target}_" in f"_{one.value}_"]
+    timed = [op_class for op_class in classes if isinstance(machine.timings[op_class], OpTiming)]
     if not timed:
         reason = "is refused by the machine" if classes else "is no op class, nor a part of one"
         words = {part for one in OpClass for part in (one.value, *one.value.split("_"))}
-        near = "" if classes else nearest(what, (_MEMORY, *sorted(words)))
-        raise _refused(f"{text!r}: {what} {reason}", near)
+        near = "" if classes else nearest(target, (_MEMORY, *sorted(words)))
+        raise _refused(f"{text!r}: {target} {reason}", near)
     for number in numbers:
-        yield f"{what}.{figure}={number}", _changed(machine, timed, figure, number)
+        yield f"{target}.{figure}={number}", _changed(machine, timed, figure, number)
 
 
 def _numbers(text: str, first: int, last: str | None, step: str | None) -> list[int]:
@@ -134,15 +134,15 @@ def _numbers(text: str, first: int, last: str | None, step: str | None) -> list[
 
 def _changed(machine: Machine, classes: Sequence[OpClass], figure: str, number: int) -> Machine:
     timings = dict(machine.timings)
-    for one in classes:
-        timing = timings[one]
+    for op_class in classes:
+        timing = timings[op_class]
         assert isinstance(timing, OpTiming)
         if figure == "latency":
             forms = tuple((name, (own, number)) for name, (own, _) in timing.forms)
-            timings[one] = replace(timing, latency_cycles=number, readers=(), forms=forms)
+            timings[op_class] = replace(timing, latency_cycles=number, readers=(), forms=forms)
         else:
             forms = tuple((name, (number, own)) for name, (_, own) in timing.forms)
-            timings[one] = replace(timing, initiation_cycles=number, forms=forms)
+            timings[op_class] = replace(timing, initiation_cycles=number, forms=forms)
     return replace(machine, timings=timings)
 
 

@@ -1,4 +1,4 @@
-"""What the tool's HTML pages have in common: style, colours of pictures, how they were made."""
+"""Common parts of the tool's HTML pages: style, colours of pictures, origin."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ptxwcet.opened.opening import ReadFile
 from ptxwcet.support.printable import printable_picture
 from ptxwcet.support.records import dataclass
 
-# what matplotlib draws in these colours takes those of the page
+# matplotlib's colours, which are replaced by those of the page
 _THEME = {
     "#000000": "currentColor",
     "#ffffff": "var(--paper)",
@@ -22,7 +22,7 @@ _THEME = {
 
 
 def themed(svg: str, prefix: str) -> str:
-    """A picture of matplotlib in the colours of the page, its ids begun with ``prefix``.
+    """Returns a picture of matplotlib in the colours of the page, its ids begun with ``prefix``.
 
     Ids of several pictures on one page must differ.
     """
@@ -52,16 +52,16 @@ PAGES = "ptxwcet.report.page"
 
 
 def page_file(name: str, package: str = PAGES) -> str:
-    """The text of a file that belongs to the pages of a package: a template, a style, a script."""
+    """Returns the text of a file of a package's pages: a template, a style, a script."""
     return resources.files(package).joinpath(name).read_text(encoding="utf-8")
 
 
 def fill(name: str, *, package: str = PAGES, **values: Any) -> str:
-    """The template of that name in a package with these values.
+    """Returns the named template of a package with these values.
 
-    What it names and is not there is an error.
+    A missing value is an error.
     """
-    # here: an extra, which only pages need
+    # imported here: only pages need this extra
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(

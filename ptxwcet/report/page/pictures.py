@@ -1,4 +1,4 @@
-"""Pictures of matplotlib: as bytes, the same for the same figure, and as files of a folder."""
+"""Pictures of matplotlib: as bytes, equal for equal figures, and as files of a folder."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def picture_bytes(
     figure: Figure, form: str, *, dpi: int = 110, transparent: bool = False, **settings: Any
 ) -> bytes:
-    """A figure as ``svg``, its text as text, or ``png``; ``settings`` are matplotlib's."""
-    # here: the library is loaded only when a picture is asked for
+    """Returns a figure as ``svg``, its text as text, or ``png``; ``settings`` are matplotlib's."""
+    # imported here: only pictures need matplotlib
     from matplotlib import rc_context
 
     sink = io.BytesIO()
@@ -34,14 +34,14 @@ def picture_bytes(
 
 
 def file_name(text: str) -> str:
-    """A text without the characters that names of files should not have."""
+    """Returns a text without the characters that names of files should not have."""
     return "".join(one if one.isalnum() or one in "-_." else "_" for one in text)
 
 
 def write_pictures(pictures: Iterable[tuple[str, str, Callable[[str], bytes]]], path: Path) -> None:
-    """Writes pictures, whose names begin as the path says. Raises PtxwcetError (PW709).
+    """Writes pictures, whose names begin with the path's. Raises PtxwcetError (PW709).
 
-    Each has its name, what it is called if that is taken (``#`` is a number from 2), and its bytes.
+    Each has its name, an alternative if that is taken (``#`` is a number from 2), and its bytes.
     """
     folder = path.parent
     try:

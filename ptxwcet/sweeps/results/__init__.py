@@ -1,1 +1,1 @@
-"""What a sweep found, read from its results and shown: rankings, maps, pictures, a page."""
+"""The results of a sweep, read from its tables and shown: rankings, maps, pictures, a page."""

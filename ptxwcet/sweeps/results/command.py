@@ -1,4 +1,4 @@
-"""``ptxwcet sweep report RESULTS``: what a sweep found, from its results alone."""
+"""``ptxwcet sweep report RESULTS``: reports the results of a sweep, from its tables only."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def sweep_report(
 
     Exit code: 0 shown; 2 usage, or a file that is no result of a sweep.
     """
-    # here: pandas and what builds the report are no matter for other commands
+    # imported here: other commands do not need pandas and the report
     from ptxwcet.sweeps.results.results_table import read_results
     from ptxwcet.sweeps.results.sweep_build import NotAnAxis, build_sweep_report, chosen_rows
     from ptxwcet.sweeps.results.sweep_text import render_sweep_lines, render_sweep_text
@@ -101,7 +101,7 @@ def sweep_report(
 
 def _draw(report: SweepReport, picture: Path | None, *, is_page: bool) -> None:
     """Pictures, and a page with them."""
-    # here: matplotlib and jinja2 are no matter for those who want text
+    # imported here: text needs neither matplotlib nor jinja2
     from ptxwcet.opened.opening import ReadFile
     from ptxwcet.report.page.parts import Made
     from ptxwcet.sweeps.results.pictures import draw_pictures, render_sweep_page, write_pictures

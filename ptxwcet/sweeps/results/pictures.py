@@ -1,9 +1,9 @@
-"""The pictures of a sweep: the map of each machine, its best variants, what is not bounded.
+"""The pictures of a sweep: the map of each machine, its best variants, the unbounded units.
 
-And the page that shows them, one HTML file that loads nothing; what comes from outside is escaped.
+The module also renders their page, one HTML file that loads nothing; external text is escaped.
 
 Figures are made without a display and kept as SVG or PNG bytes; the same report gives the same
-bytes. The colours are those of the pages, and can be told apart by people who see few of them.
+bytes. The colours are those of the pages, and are suitable for colour-blind people.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _SETTINGS: dict[Any, Any] = {"hatch.linewidth": 0.8}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Picture:
-    """A picture: what it is of (``map``, ``best``, ``refused``), a name for files, a caption."""
+    """A picture: its kind (``map``, ``best``, ``refused``), a name for files, a caption."""
 
     kind: str
     name: str
@@ -68,30 +68,30 @@ class Picture:
     figure: Figure
 
     def bytes(self, form: str) -> bytes:
-        """The picture as ``svg`` or ``png``."""
+        """Returns the picture as ``svg`` or ``png``."""
         transparent = form == "svg"
         return picture_bytes(self.figure, form, dpi=150, transparent=transparent, **_SETTINGS)
 
 
 def draw_pictures(report: SweepReport) -> tuple[Picture, ...]:
-    """All pictures of a report. Cost: a second or so, whatever its size."""
+    """Returns all pictures of a report. Cost: a second or so, whatever its size."""
     with rc_context({**_SETTINGS, "font.size": 9}):
         return (*_maps(report), *_bests(report), *_refusals(report))
 
 
 def write_pictures(pictures: Sequence[Picture], path: Path) -> None:
-    """Writes the pictures, whose names begin as the path says. Raises PtxwcetError (PW709)."""
-    rows = ((file_name(one.name), f"{one.kind}-#", one.bytes) for one in pictures)
+    """Writes the pictures, whose names begin with the path's. Raises PtxwcetError (PW709)."""
+    rows = ((file_name(picture.name), f"{picture.kind}-#", picture.bytes) for picture in pictures)
     write_files(rows, path)
 
 
 def render_sweep_page(report: SweepReport, pictures: Sequence[Picture], made: Made) -> str:
-    """The page. Cost: linear in what it shows."""
+    """Returns the page. Cost: linear in its content."""
     numbers = itertools.count()
 
     def drawn(picture: Picture) -> str:
         svg = picture.bytes("svg").decode()
-        for number, colour in enumerate(PALETTE):  # as parts.themed knows them
+        for number, colour in enumerate(PALETTE):  # as parts.themed expects them
             svg = svg.replace(colour, f"#12345{number}")
         return Markup(themed(svg, f"p{next(numbers)}-").replace(SOFT, "var(--soft)"))
 
@@ -153,7 +153,7 @@ _OTHERS = "others"
 
 
 def draw_best(machine: MachineRanking) -> Figure:
-    """The best variants of a machine as bars from zero, up to 40 for each kind of bound."""
+    """Returns the best variants of a machine as bars from zero, up to 40 for each kind of bound."""
     rankings = machine.rankings[:MOST_RANKINGS]
     counts = [min(len(ranking.best), _MOST_BARS) for ranking in rankings]
     height = sum(1.0 + 0.26 * count for count in counts)
@@ -168,19 +168,19 @@ def draw_best(machine: MachineRanking) -> Figure:
 def _bars_of(axes: Axes, ranking: Ranking) -> None:
     best = ranking.best[:_MOST_BARS]
     factor, unit = unit_of_time(best[0].seconds)
-    times = [one.seconds * factor for one in best]
+    times = [variant.seconds * factor for variant in best]
     places = range(len(times))
     axes.barh(places, times, height=0.7, color=PALETTE[_OF_GUARANTEES[ranking.guarantee]])
     labels = [
         plain(
-            f"{one.rank}.  {variant_text(one.variant, ranking.varying) or f'unit {one.unit}'}", 64
+            f"{row.rank}.  {variant_text(row.variant, ranking.varying) or f'unit {row.unit}'}", 64
         )
-        for one in best
+        for row in best
     ]
     axes.set_yticks(places, labels)
-    for place, one in zip(places, best, strict=True):
-        said = f"{seconds_text(one.seconds)}  ({times_text(one.times_the_least)})"
-        _at_the_end(axes, times[place], place, said)
+    for place, variant in zip(places, best, strict=True):
+        label = f"{seconds_text(variant.seconds)}  ({times_text(variant.times_the_least)})"
+        _at_the_end(axes, times[place], place, label)
     axes.xaxis.set_major_formatter("{x:,g}")
     axes.set(xlabel=unit, xlim=(0, 1.42 * max(times) or 1), ylim=(len(times) - 0.4, -0.6))
     axes.tick_params(axis="y", length=0)
@@ -188,7 +188,7 @@ def _bars_of(axes: Axes, ranking: Ranking) -> None:
 
 
 def draw_codes(report: SweepReport) -> Figure:
-    """How many units have no bound, by code."""
+    """Returns how many units have no bound, by code."""
     colours = _colours(report)
     rows: dict[str, int] = {}
     for row in report.refusals:
@@ -215,7 +215,7 @@ def draw_codes(report: SweepReport) -> Figure:
 
 
 def draw_shares(report: SweepReport, column: ColumnShares) -> Figure:
-    """The share of units without a bound for each value of a column, codes one on the other."""
+    """Draws the share of units without a bound for each value of a column, stacked by code."""
     colours = {**_colours(report), _OTHERS: PALETTE[5]}
     figure = Figure(figsize=(5.2, 3.0), layout="constrained")
     axes = figure.subplots()
@@ -227,7 +227,7 @@ def draw_shares(report: SweepReport, column: ColumnShares) -> Figure:
             axes.bar(places, shares, width=0.72, bottom=base, color=colour, label=plain(code))
             base = [low + share for low, share in zip(base, shares, strict=True)]
     step = -(-len(column.values) // _MOST_LABELS)
-    labels = [plain(value_text(one.value), 20) for one in column.values][::step]
+    labels = [plain(value_text(value.value), 20) for value in column.values][::step]
     is_long = len(labels) * (max(map(len, labels)) + 2) > 56
     axes.set_xticks(places[::step], labels, rotation=30 if is_long else 0)
     if is_long:
@@ -243,7 +243,7 @@ def draw_shares(report: SweepReport, column: ColumnShares) -> Figure:
 
 
 def _top(report: SweepReport) -> float:
-    """Where the axis of shares ends in per cent: in all pictures of a report at one place."""
+    """Returns the end of the axis of shares in per cent: the same for all pictures of a report."""
     shares = (
         sum(value.unbounded.values()) / value.units
         for column in report.shares
@@ -259,17 +259,17 @@ def _count(unbounded: Mapping[str, int], code: str, named: Mapping[str, str]) ->
 
 
 def _colours(report: SweepReport) -> dict[str, str]:
-    """The colours of the most frequent codes; the others share one."""
+    """Returns the colours of the most frequent codes; the others share one."""
     codes = dict.fromkeys(row.code for row in report.refusals if row.outcome != "bounded")
     return {code: PALETTE[number] for code, number in zip(codes, _OF_CODES, strict=False)}
 
 
 def _at_the_end(axes: Axes, x: float, y: float, text: str) -> None:
-    """A text beside the end of a bar."""
+    """Draws a text next to the end of a bar."""
     axes.annotate(
         text,
         (x, y),
-        xytext=(5, 0),  # not by spaces: a browser leaves them out
+        xytext=(5, 0),  # not by spaces: browsers omit them
         textcoords="offset points",
         va="center",
         fontsize=8,
@@ -277,9 +277,9 @@ def _at_the_end(axes: Axes, x: float, y: float, text: str) -> None:
 
 
 def _frame(axes: Axes, along: str) -> None:
-    """Lines behind the bars along one axis, and no box around them."""
+    """Draws lines below the bars along one axis, and no box around them."""
     axes.set_axisbelow(True)
-    if along == "y":  # bars that lie have their numbers at their ends
+    if along == "y":  # horizontal bars have their numbers at their ends
         axes.grid(axis="y", color=_RULE, lw=0.6)
     for side in ("top", "right", "left" if along == "x" else "bottom"):
         axes.spines[side].set_visible(False)
@@ -297,7 +297,7 @@ _HATCHES = {"refused": "////", "other": "..."}
 
 
 def draw_map(drawn: SweepMap, panel: MapPanel) -> Figure:
-    """The map of a machine. Colours are logarithmic where bounds differ ten times or more."""
+    """Draws the map of a machine. Colours are logarithmic if bounds differ ten times or more."""
     columns, rows = len(drawn.x_values), len(drawn.y_values)
     size = (min(11.0, max(5.2, 2.2 + 0.55 * columns)), min(10.0, max(3.4, 1.9 + 0.36 * rows)))
     figure = Figure(figsize=size, layout="constrained")
@@ -334,7 +334,7 @@ def draw_map(drawn: SweepMap, panel: MapPanel) -> Figure:
 
 
 def plain(label: str, longest: int = 60) -> str:
-    """A label that matplotlib prints as it is: no formula, no controls, not too long."""
+    """Returns a label that matplotlib prints as it is: no formula, no controls, not too long."""
     shown = printable_line(label)
     if len(shown) > longest:
         half = longest // 2
@@ -346,19 +346,19 @@ def _norm(cells: Any) -> tuple[Any, bool]:
     least, most = float(np.nanmin(cells)), float(np.nanmax(cells))
     if least > 0 and most >= _RATIO_OF_LOGARITHMS * least:
         return LogNorm(least, most), True
-    if least == most:  # one colour, with something around it
+    if least == most:  # one colour, with a margin
         least, most = 0.9 * least, 1.1 * most or 1.0
     return Normalize(least, most), False
 
 
 def _write_numbers(axes: Axes, times: Any, factor: int, colour_of: Any) -> None:
-    for (row, column), seconds in np.ndenumerate(times):
+    for (line, column), seconds in np.ndenumerate(times):
         if np.isfinite(seconds):
             red, green, blue, _ = colour_of(seconds * factor)
             is_bright = 0.299 * red + 0.587 * green + 0.114 * blue > 0.5
             axes.text(
                 column,
-                row,
+                line,
                 time_digits(float(seconds), 3, factor),
                 ha="center",
                 va="center",
@@ -375,7 +375,7 @@ def _mark_least(axes: Axes, cells: Any) -> None:
 
 
 def _hatch(axes: Axes, panel: MapPanel) -> Iterator[Patch]:
-    """Hatches the cells without such a bound; what the hatches mean."""
+    """Hatches the cells without such a bound; yields the legend of the hatches."""
     seen: dict[str, Patch] = {}
     meanings = {"refused": "no bound", "other": "another kind of bound only"}
     for (row, column), units in np.ndenumerate(np.array(panel.units)):
@@ -402,7 +402,7 @@ def _label(axes: Axes, drawn: SweepMap) -> None:
 
 
 def _ticks(values: tuple[Value, ...]) -> tuple[list[int], list[str]]:
-    """Places and labels: of many values every second or third."""
+    """Returns places and labels: of many values every second or third."""
     step = -(-len(values) // 32)
     return list(range(0, len(values), step)), [
         plain(value_text(value), _LONGEST_LABEL) for value in values[::step]
@@ -411,7 +411,7 @@ def _ticks(values: tuple[Value, ...]) -> tuple[list[int], list[str]]:
 
 def _tick_colours(bar: Any, is_logarithmic: bool) -> None:
     bar.outline.set_visible(False)
-    bar.solids.set(rasterized=False, edgecolor="face")  # a page loads no picture in a picture
+    bar.solids.set(rasterized=False, edgecolor="face")  # a page loads no picture inside a picture
     if is_logarithmic:
         bar.ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         bar.ax.yaxis.set_minor_locator(NullLocator())

@@ -2,7 +2,7 @@
 
 A row is a unit: one kernel of one file with one launch on one machine. Columns of names and numbers
 are categorical, so that a million rows take some tens of megabytes; their values are in order. The
-columns that the plan named stand between ``key`` and ``file``.
+columns of the plan are between ``key`` and ``file``.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from ptxwcet.support.input_files import MOST_DATA_BYTES, read_bytes
 from ptxwcet.support.records import dataclass
 
 _VARIANT_COLUMNS = ("file", "kernel", "block", "grid", "memory_latency", "method", "policy")
-"""What tells variants apart, besides the columns of the plan; the machine does not, nor a memory
-latency that each machine has its own of."""
+"""The columns that distinguish variants, in addition to the plan's; neither the machine nor a
+memory latency that is the machine's own."""
 _TEXTS = (
     *("file", "kernel", "readable", "machine", "machine_sha256", "block", "grid", "method"),
     *("policy", "outcome", "of", "guarantee", "assumptions", "code", "message", "version"),
 )
 _NUMBERS = {"unit": "integer", "cycles": "integer", "seconds": "float"}
 _KINDS = {**dict.fromkeys(_TEXTS, "text"), "memory_latency": "integer", **_NUMBERS}
-"""The columns that are read besides those of the plan; others of the file are left alone."""
+"""The columns that are read in addition to the plan's; other columns of the file are ignored."""
 _WORDS = {
     "outcome": {"bounded", "refused", "failed"},
     "of": {"launch", "block"},
     "guarantee": {one.value for one in Guarantee},
 }
-_MOST_SORTED = 10_000  # values of a column in their order; nobody reads more
+_MOST_SORTED = 10_000  # values of a column that are sorted: more are too many to read
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ResultsTable:
     """The results of a sweep; ``rows`` are in the order of its units.
 
-    ``variant_columns`` tell variants apart, those of the plan first. ``cycles`` of a row is -1
-    where there is no bound; all columns but ``unit``, ``cycles`` and ``seconds`` are categorical,
-    numbers in their order, texts in that of the numbers in them (``8x8`` before ``16x16``).
+    ``variant_columns`` distinguish variants, those of the plan first. ``cycles`` of a row is -1
+    without a bound; all columns but ``unit``, ``cycles`` and ``seconds`` are categorical, numbers
+    in their order, texts in the order of the numbers in them (``8x8`` before ``16x16``).
     """
 
     path: str
@@ -58,15 +58,15 @@ class ResultsTable:
     rows: pandas.DataFrame
 
     def values(self, name: str) -> tuple[int | str, ...]:
-        """The different values of a column, in order."""
+        """Returns the different values of a column, in order."""
         return tuple(self.rows[name].cat.categories.tolist())
 
     def has_empty(self, name: str) -> bool:
-        """Whether a row has nothing in a column."""
+        """Returns whether a row has nothing in a column."""
         return bool(self.rows[name].isna().any())
 
     def only(self, kept: pandas.Series) -> ResultsTable:
-        """The rows of a mask; of columns what they have."""
+        """Returns the rows of a mask, and only their values in columns."""
         return replace(self, rows=_in_use(self.rows[kept]))
 
 
@@ -75,7 +75,7 @@ class _NotResults(Exception):
 
 
 def read_results(path: str) -> ResultsTable:
-    """The results in a file of Parquet.
+    """Returns the results in a file of Parquet.
 
     Raises PtxwcetError (PW824) if the file cannot be read, is another file, or is malformed. Cost:
     linear in the file, about 2 s for a million rows.
@@ -95,7 +95,7 @@ def _refused(message: str) -> PtxwcetError:
 
 
 def _table(path: str, data: bytes) -> ResultsTable:
-    """The table, if what is in the columns makes sense. Raises _NotResults."""
+    """Returns the table, if its columns are consistent. Raises _NotResults."""
     try:
         file = parquet.ParquetFile(pyarrow.BufferReader(data))
         schema = file.schema_arrow
@@ -128,7 +128,7 @@ def _table(path: str, data: bytes) -> ResultsTable:
 
 
 def _plan_columns(names: list[str]) -> tuple[str, ...]:
-    """The columns of the plan in a file with these. Raises _NotResults."""
+    """Returns the columns of the plan in a file with these. Raises _NotResults."""
     missing = sorted(_KINDS.keys() - set(names))
     if missing:
         shown = ", ".join(missing[:5]) + ", ..." * (len(missing) > 5)
@@ -142,7 +142,7 @@ def _plan_columns(names: list[str]) -> tuple[str, ...]:
 
 
 def _column(name: str, column: Any, wanted: str) -> pandas.Series:
-    """A column of the frame: -1 or NaN where a number is missing. Raises _NotResults."""
+    """Returns a column of the frame: -1 or NaN where a number is missing. Raises _NotResults."""
     kind = column.type.value_type if types.is_dictionary(column.type) else column.type
     is_of = {
         "text": types.is_string(kind) or types.is_large_string(kind),
@@ -167,7 +167,7 @@ def _column(name: str, column: Any, wanted: str) -> pandas.Series:
 
 
 def _in_order(column: pandas.Series) -> pandas.Series:
-    """A column with its values in order."""
+    """Returns a column with its values in order."""
     values = column.cat.categories.tolist()
     if len(values) > _MOST_SORTED:
         return column
@@ -175,7 +175,7 @@ def _in_order(column: pandas.Series) -> pandas.Series:
 
 
 def _natural(value: int | str) -> tuple[tuple[int, int, str], ...]:
-    """What a value is sorted by: the numbers in a text count as numbers."""
+    """Returns the sort key of a value: the numbers in a text count as numbers."""
     if isinstance(value, int):
         return ((0, value, ""),)
     parts = re.split(r"([0-9]{1,18})", value)
@@ -183,7 +183,7 @@ def _natural(value: int | str) -> tuple[tuple[int, int, str], ...]:
 
 
 def _in_use(rows: pandas.DataFrame) -> pandas.DataFrame:
-    """Rows whose columns have no values but those that are there."""
+    """Returns rows without unused values of columns."""
     named = [name for name in rows if name not in _NUMBERS]
     used = {name: rows[name].cat.remove_unused_categories() for name in named}
     return rows.assign(**used).reset_index(drop=True)
@@ -197,7 +197,7 @@ def _require_sense(rows: pandas.DataFrame) -> None:
         strange = sorted(set(rows[name].cat.categories) - known)
         if strange:
             raise _NotResults(f"{strange[0]!r} in the column {name} means nothing")
-    for name in ("outcome", "machine", "file"):  # of a file that cannot be read no kernel is known
+    for name in ("outcome", "machine", "file"):  # the kernels of an unreadable file are unknown
         _require_none(rows[rows[name].isna()], f"has nothing in the column {name}")
     bounded = rows[(rows["outcome"] == "bounded") & (rows["cycles"] >= 0)]
     for name in ("of", "guarantee"):
@@ -212,7 +212,7 @@ def _require_none(rows: pandas.DataFrame, what: str) -> None:
 
 
 def _kernels(rows: pandas.DataFrame) -> pandas.Series:
-    """Kernels by the names that people know, where these tell them apart as well."""
+    """Returns the kernels by readable names, if these are distinct too."""
     first = rows[["kernel", "readable"]].dropna(subset="kernel").drop_duplicates("kernel")
     if first["readable"].isna().any() or first["readable"].duplicated().any():
         return rows["kernel"]

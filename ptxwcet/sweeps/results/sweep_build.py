@@ -1,6 +1,6 @@
-"""The report of a sweep from its results: nothing is analysed, rows are counted and ordered.
+"""Builds the report of a sweep from its results: rows are counted and sorted, not analysed.
 
-Cost: some seconds for a million rows, linear but for sorting.
+Cost: some seconds for a million rows, linear except for sorting.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ _SCOPES: tuple[Scope, ...] = ("launch", "block")
 
 
 class NotAnAxis(Exception):
-    """A column that was named and cannot be what it was named for, and why."""
+    """A column that cannot be used as its option requires; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Axes:
-    """The columns that tell variants apart, in their order.
+    """The columns that distinguish variants, in their order.
 
-    ``varying`` have several values. A parameter of the kernel, or a column that every sweep has,
-    is ``following`` if the columns before it already say which value it has: a block that is made
-    of the sizes of a tile; so are registers if these columns and the machine say them.
-    ``fixed`` have one value, or none.
+    ``varying`` have several values. A parameter of the kernel, or a column that every sweep has, is
+    ``following`` if the columns before it determine its value: a block that is made of the sizes of
+    a tile; so are registers if these columns and the machine determine them. ``fixed`` have one
+    value, or none.
     """
 
     varying: tuple[str, ...]
@@ -72,7 +72,7 @@ class _Kind:
     policy: str | None
 
     def rows(self, bounded: DataFrame) -> DataFrame:
-        """The rows with such a bound."""
+        """Returns the rows with such a bound."""
         policies = bounded["policy"]
         kept = policies.isna() if self.policy is None else policies == self.policy
         kept &= (bounded["of"] == self.of) & (bounded["guarantee"] == self.guarantee)
@@ -81,8 +81,8 @@ class _Kind:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Order:
-    """The variants with bounds of one kind of a problem on a machine: of each the least bound and
-    first unit.
+    """The variants with bounds of one kind, for a problem on a machine: each with its least bound
+    and first unit.
 
     ``rows`` are in order, with their ranks; variants have the same numbers on all machines.
     """
@@ -93,7 +93,7 @@ class _Order:
 
     @property
     def least(self) -> int:
-        """The least bound, at least 1: what others are multiples of."""
+        """The least bound, at least 1: the unit of the others."""
         return max(int(self.rows["cycles"].iloc[0]), 1)
 
 
@@ -106,11 +106,11 @@ def build_sweep_report(
     only: Sequence[str] = (),
     per: Sequence[str] | None = None,
 ) -> SweepReport:
-    """The report of results; ``x`` and ``y`` are the columns of its map.
+    """Returns the report of results; ``x`` and ``y`` are the columns of its map.
 
-    Of those that are not named, the two that together have the most different pairs are taken.
-    ``only`` is said in it, see chosen_rows. ``per`` are the columns that say which problem a unit
-    solves; None: the parameters. Raises NotAnAxis for a column that cannot be drawn, or is none.
+    By default these are the two columns with the most different pairs. ``only`` is reported, see
+    chosen_rows. ``per`` are the columns that define the problem of a unit; None: the parameters.
+    Raises NotAnAxis for a column that does not exist or cannot be drawn.
     """
     axes = _axes(table)
     problem = tuple(_problem_columns(table, per))
@@ -127,7 +127,7 @@ def build_sweep_report(
         for name, ranked in orders.items()
     }
     counted = rows["outcome"].value_counts()
-    counts = [int(counted.get(one, 0)) for one in ("bounded", "refused", "failed")]
+    counts = [int(counted.get(outcome, 0)) for outcome in ("bounded", "refused", "failed")]
     drawn = _map(table, axes, rows, first, problem, (x, y))
     return SweepReport(
         *report_head(),
@@ -144,9 +144,9 @@ def build_sweep_report(
             for name in here
         ),
         tuple(
-            _comparison((one, first[one][each]), (other, first[other][each]), problem)
-            for one, other in combinations(first, 2)
-            for each in sorted(first[one].keys() & first[other].keys())
+            _comparison((name, first[name][each]), (other, first[other][each]), problem)
+            for name, other in combinations(first, 2)
+            for each in sorted(first[name].keys() & first[other].keys())
         ),
         *(_refusals(rows), _shares(table, axes)),
         drawn,
@@ -155,7 +155,7 @@ def build_sweep_report(
 
 
 def chosen_rows(table: ResultsTable, wanted: Sequence[str]) -> ResultsTable:
-    """The rows with the values that ``NAME=VALUE`` say; several of one name are alternatives.
+    """Returns the rows with the values of ``NAME=VALUE``; several of one name are alternatives.
 
     Raises NotAnAxis for a name or a value that is not in the results.
     """
@@ -182,17 +182,17 @@ def chosen_rows(table: ResultsTable, wanted: Sequence[str]) -> ResultsTable:
 
 
 def _codes(table: ResultsTable, names: Sequence[str]) -> DataFrame:
-    """The numbers of the values that rows have in these columns; -1 for none."""
+    """Returns the numbers of the values that rows have in these columns; -1 for none."""
     return table.rows[list(names)].apply(lambda column: column.cat.codes)
 
 
 def _numbered(codes: DataFrame) -> Series:
-    """A number for each row, from 0: the same where all columns are the same."""
+    """Returns a number for each row, from 0: the same where all columns are the same."""
     return codes.groupby(list(codes), sort=False).ngroup()
 
 
 def _axes(table: ResultsTable) -> _Axes:
-    """The axes of results. Cost: a grouping of the rows for each column that varies."""
+    """Returns the axes of results. Cost: a grouping of the rows for each column that varies."""
     varying: list[str] = []
     following: list[str] = []
     fixed: dict[str, Value] = {}
@@ -224,7 +224,7 @@ def _require_name(option: str, name: str, known: Sequence[str]) -> None:
 
 
 def _problem_columns(table: ResultsTable, per: Sequence[str] | None) -> Iterator[str]:
-    """The columns that say which problem a unit solves, those that vary. Raises NotAnAxis."""
+    """Yields the varying columns that define the problem of a unit. Raises NotAnAxis."""
     for name in per or ():
         _require_name("--per", name, table.variant_columns)
     for name in table.variant_columns:
@@ -234,7 +234,7 @@ def _problem_columns(table: ResultsTable, per: Sequence[str] | None) -> Iterator
 
 
 def _problem(rows: DataFrame, columns: Sequence[str]) -> dict[str, Value]:
-    """The problem that all rows solve: what columns say of it."""
+    """Returns the problem that all rows solve: the values of columns."""
     first = {name: _value(rows[name].iloc[0]) for name in columns}
     return {name: value for name, value in first.items() if value is not None}
 
@@ -243,11 +243,11 @@ def _problem(rows: DataFrame, columns: Sequence[str]) -> dict[str, Value]:
 
 
 def _orders(table: ResultsTable, here: DataFrame) -> Iterator[_Order]:
-    """The orders of a machine's rows, problem by problem: launches before blocks, stronger
+    """Yields the orders of a machine's rows, problem by problem: launches before blocks, stronger
     guarantees first.
 
-    Bounds of the method scheduled stand alone, policy by policy: a bound that holds for one
-    scheduler is no smaller than one that holds for all, it says less.
+    Bounds of the method scheduled are ranked separately, by policy: a bound for one scheduler is
+    not comparable with a bound for all.
     """
     bounded = here[here["cycles"] >= 0].sort_values(["cycles", "unit"])
     policies = (None, *map(str, table.values("policy")))
@@ -279,7 +279,7 @@ def _machine(
 
 
 def _clock(here: DataFrame) -> float | None:
-    """The clock of a machine, from its longest bound, where rounding of seconds matters least."""
+    """Returns the clock of a machine, from its longest bound with the least rounding."""
     timed = here[(here["cycles"] > 0) & (here["seconds"] > 0)]
     if timed.empty:
         return None
@@ -296,15 +296,15 @@ def _ranking(
 ) -> Ranking:
     rows = tuple(
         BestVariant(
-            int(row[_RANK]),
-            int(row["unit"]),
-            {name: _value(row[name]) for name in table.variant_columns},
-            int(row["cycles"]),
-            float(row["seconds"]),
-            round(int(row["cycles"]) / order.least, 6),
+            int(variant[_RANK]),
+            int(variant["unit"]),
+            {name: _value(variant[name]) for name in table.variant_columns},
+            int(variant["cycles"]),
+            float(variant["seconds"]),
+            round(int(variant["cycles"]) / order.least, 6),
             order.kind.guarantee,
         )
-        for row in order.rows[:best].to_dict("records")
+        for variant in order.rows[:best].to_dict("records")
     )
     keys = {key for text in order.rows["assumptions"].dropna().unique() for key in text.split()}
     kind = (order.kind.of, order.kind.guarantee, order.kind.policy)
@@ -314,21 +314,21 @@ def _ranking(
 
 
 def _value(cell: Any) -> Value:
-    """A value of a categorical column, which has NaN for none."""
+    """Returns a value of a categorical column, which has NaN for none."""
     return cell if isinstance(cell, str) else None if cell != cell else int(cell)
 
 
 def _comparison(
     first: tuple[str, _Order], second: tuple[str, _Order], problem: Sequence[str]
 ) -> Comparison:
-    (name, one), (other_name, other) = first, second
-    pair, solved = (name, other_name), _problem(one.rows, problem)
-    guarantees = (one.kind.guarantee, other.kind.guarantee)
-    policies = (one.kind.policy, other.kind.policy)
+    (name, own), (other_name, other) = first, second
+    pair, solved = (name, other_name), _problem(own.rows, problem)
+    guarantees = (own.kind.guarantee, other.kind.guarantee)
+    policies = (own.kind.policy, other.kind.policy)
     reason = ""
-    if one.kind.of != other.kind.of:
-        reason = f"{name} has bounds of a {one.kind.of} first, {other_name} of a {other.kind.of}"
-    elif one.kind.policy != other.kind.policy:
+    if own.kind.of != other.kind.of:
+        reason = f"{name} has bounds of a {own.kind.of} first, {other_name} of a {other.kind.of}"
+    elif own.kind.policy != other.kind.policy:
         kinds = (
             f"{name} {scheduler_text(each)}" for name, each in zip(pair, policies, strict=True)
         )
@@ -336,13 +336,13 @@ def _comparison(
     if reason:
         return Comparison(pair, solved, None, guarantees, policies, 0, None, (), reason)
     wanted = [_VARIANT, "cycles"]
-    both = one.rows[wanted].merge(other.rows[wanted], on=_VARIANT)
+    both = own.rows[wanted].merge(other.rows[wanted], on=_VARIANT)
     ranks = both[["cycles_x", "cycles_y"]].rank()
     correlation = None
-    if (ranks.nunique() > 1).all():  # else there is no order
+    if (ranks.nunique() > 1).all():  # otherwise there is no order
         correlation = round(float(ranks["cycles_x"].corr(ranks["cycles_y"])), 4)
-    best = (_elsewhere(name, other_name, one, other), _elsewhere(other_name, name, other, one))
-    kind = (one.kind.of, guarantees, policies)
+    best = (_elsewhere(name, other_name, own, other), _elsewhere(other_name, name, other, own))
+    kind = (own.kind.of, guarantees, policies)
     return Comparison(pair, solved, *kind, len(both), correlation, best, "")
 
 
@@ -360,19 +360,19 @@ def _elsewhere(name: str, other_name: str, order: _Order, other: _Order) -> Best
 
 
 def _refusals(rows: DataFrame) -> tuple[RefusalRow, ...]:
-    """By code and outcome, the most frequent first."""
+    """Returns the refusals by code and outcome, the most frequent first."""
     told = rows[rows["code"].notna() | (rows["outcome"] != "bounded")]
-    found = []
+    refusals = []
     for (code, outcome), alike in told.groupby([_told_codes(told), told["outcome"].astype(object)]):
         message = alike["message"].iloc[0]
-        found.append(
+        refusals.append(
             RefusalRow(
                 *(code, outcome, len(alike), round(100 * len(alike) / len(rows), 2)),
                 int(alike["unit"].iloc[0]),
                 message if isinstance(message, str) else "",
             )
         )
-    return tuple(sorted(found, key=lambda each: (-each.units, each.code, each.outcome)))
+    return tuple(sorted(refusals, key=lambda each: (-each.units, each.code, each.outcome)))
 
 
 def _told_codes(rows: DataFrame) -> Series:
@@ -380,7 +380,7 @@ def _told_codes(rows: DataFrame) -> Series:
 
 
 def _shares(table: ResultsTable, axes: _Axes) -> tuple[ColumnShares, ...]:
-    """For each column that varies, and for the machines, which values have no bounds."""
+    """Returns the values without bounds, for each varying column, and for the machines."""
     unbounded = table.rows[table.rows["outcome"] != "bounded"]
     if unbounded.empty:
         return ()
@@ -411,7 +411,7 @@ def _map(
     problem: Sequence[str],
     named: tuple[str | None, str | None],
 ) -> SweepMap | None:
-    """The least bounds over two columns, a panel for each machine. Raises NotAnAxis.
+    """Returns the least bounds over two columns, a panel for each machine. Raises NotAnAxis.
 
     Where a cell would have units of several problems, the map is of the one with most bounds.
     """
@@ -438,7 +438,7 @@ def _map(
 
 
 def _places(table: ResultsTable, name: str) -> Iterator[tuple[int, Value]]:
-    """The values of a column by their numbers; no value is the last one."""
+    """Yields the values of a column by their numbers; no value is the last one."""
     yield from enumerate(table.values(name))
     if table.has_empty(name):
         yield -1, None
@@ -452,7 +452,7 @@ def _panel(
     across, down = ([place for place, _ in _places(table, name)] for name in chosen)
 
     def cells(rows: DataFrame, missing: Any, most: str) -> tuple[tuple[Any, ...], ...]:
-        """Of each cell what its rows come to; ``missing`` where it has none."""
+        """Returns the aggregate of the rows of each cell; ``missing`` without rows."""
         grouped = rows.groupby([rows[name].cat.codes for name in chosen])["seconds"]
         found = grouped.agg(most).to_dict()
         return tuple(tuple(found.get((i, j), missing) for i in across) for j in down)
@@ -472,10 +472,10 @@ def _panel(
 def _map_columns(
     table: ResultsTable, axes: _Axes, x: str | None, y: str | None
 ) -> tuple[str, str] | None:
-    """The columns of a map: those named, or the two that together have the most different pairs.
+    """Returns the columns of a map: the named ones, or the two with the most different pairs.
 
-    None if there are no two that can be drawn, neither of which follows from the other. Raises
-    NotAnAxis for a name that is none, or that cannot be drawn.
+    The result is None without two drawable columns, neither of which follows from the other. Raises
+    NotAnAxis for a name that does not exist or cannot be drawn.
     """
     for name in (x, y):
         if name is not None:
@@ -492,7 +492,7 @@ def _map_columns(
         for pair in combinations(dict.fromkeys((*named, *drawable)), 2)
         if set(named) <= set(pair)
     }
-    if len(named) < 2:  # of two columns that say the same a map is a line
+    if len(named) < 2:  # the map of two equivalent columns is a line
         most = {name: size + table.has_empty(name) for name, size in sizes.items()}
         pairs = {pair: n for pair, n in pairs.items() if n > max(most[name] for name in pair)}
     if not pairs and named:

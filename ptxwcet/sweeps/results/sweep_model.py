@@ -1,9 +1,9 @@
-"""What a sweep found, as plain data: the best variants, what is not bounded, a map. Schema 1.
+"""The results of a sweep as plain data: the best variants, unbounded units, a map. Schema 1.
 
-A *variant* is all that a unit is but the machine. Variants are ranked machine by machine, for one
-*problem* (what the kernel is asked for: its parameters, or other columns that are named), and only
-among bounds of one kind: of one scope (a launch, any one block), of one guarantee, and for every
-scheduler or for one policy alone. On different machines times are compared, never cycles.
+A *variant* is a unit without its machine. Variants are ranked machine by machine, for one *problem*
+(the kernel's parameters, or other columns that are named), and only among bounds of one kind: of
+one scope (a launch, any one block), of one guarantee, and for every scheduler or for one policy
+only. Comparisons of machines use times, never cycles.
 """
 
 from __future__ import annotations
@@ -199,5 +199,5 @@ class SweepReport(FileHead):
 
 
 def scheduler_text(policy: str | None) -> str:
-    """Which schedulers a bound holds for."""
+    """Returns which schedulers a bound holds for."""
     return "for every scheduler" if policy is None else f"for the policy {policy} alone"

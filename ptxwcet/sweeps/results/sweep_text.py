@@ -1,4 +1,4 @@
-"""The report of a sweep as text: who is best where, what is not bounded, how machines differ."""
+"""The report of a sweep as text: the best variants, unbounded units, differences of machines."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ptxwcet.sweeps.results.sweep_model import (
 
 _LONGEST_MESSAGE = 160
 MOST_RANKINGS = 12
-"""Most rankings of a machine that are shown one by one: of more problems nobody reads each."""
+"""The most rankings of a machine that are shown: more are too many to read."""
 _NUMBERS = frozenset(("rank", "unit", "cycles", "time", "vs. least"))
 
 
 def render_sweep_text(report: SweepReport) -> str:
-    """The report for people."""
+    """Returns the report for people."""
     lines = list(_head(report))
     for machine in report.machines:
         lines += _machine(machine)
@@ -33,7 +33,7 @@ def render_sweep_text(report: SweepReport) -> str:
 
 
 def render_sweep_lines(report: SweepReport) -> str:
-    """The best variant of each machine and kind of bound, a line each."""
+    """Returns the best variant of each machine and kind of bound, a line each."""
     lines = [
         f"{machine.machine} {variant_text(ranking.best[0].variant, report.varying)} "
         f"{ranking.best[0].cycles} {ranking.guarantee} {ranking.of}"
@@ -45,19 +45,19 @@ def render_sweep_lines(report: SweepReport) -> str:
 
 
 def seconds_text(seconds: float) -> str:
-    """A time with four digits, in the unit that suits it, rounded up."""
+    """Returns a time with four digits, in the unit that suits it, rounded up."""
     factor, unit = unit_of_time(seconds)
     return f"{time_digits(seconds, 4, factor)} {unit}"
 
 
 def time_digits(seconds: float, count: int, factor: int) -> str:
-    """``factor`` times a bound in seconds with at least so many digits in all, rounded up."""
+    """Returns ``factor`` times a bound in seconds with at least ``count`` digits, rounded up."""
     whole = len(str(int(seconds * factor)))
     return text_above(seconds, max(count - whole, 0), factor)
 
 
 def unit_of_time(seconds: float) -> tuple[int, str]:
-    """The unit that suits a time, and how many of it a second has."""
+    """Returns the unit that suits a time, and how many of it a second has."""
     for factor, unit in ((1, "s"), (1_000, "ms"), (1_000_000, "us")):
         if seconds * factor >= 1:
             return factor, unit
@@ -65,40 +65,40 @@ def unit_of_time(seconds: float) -> tuple[int, str]:
 
 
 def digits(value: float, count: int) -> str:
-    """A number with at least so many digits in all; all of them before the point are shown."""
+    """Returns a number with at least ``count`` digits; all digits before the point are shown."""
     whole = len(str(int(value)))
     return f"{value:,.{max(count - whole, 0)}f}"
 
 
 def value_text(value: Value) -> str:
-    """A value of a column, ``-`` for none."""
+    """Returns a value of a column, ``-`` for none."""
     return "-" if value is None else f"{value}"
 
 
 def variant_text(variant: Mapping[str, Value], names: Sequence[str]) -> str:
-    """A variant by the columns that vary: ``tm 64, tn 32``."""
+    """Returns a variant by the columns that vary: ``tm 64, tn 32``."""
     return ", ".join(f"{name} {value_text(variant[name])}" for name in names)
 
 
 def problem_text(problem: Mapping[str, Value]) -> str:
-    """``for n 1024, k 64``: what variants are ranked for; empty if there is nothing else."""
+    """Returns ``for n 1024, k 64``, the problem of a ranking; empty for an empty problem."""
     told = (f"{name.removeprefix('param.')} {value_text(one)}" for name, one in problem.items())
     return f"for {', '.join(told)}" if problem else ""
 
 
 def more_text(machine: MachineRanking) -> str:
-    """That not all rankings are shown; empty if they are."""
+    """Returns a note that more rankings exist; empty if all are shown."""
     more = len(machine.rankings) - MOST_RANKINGS
     return f"{plural(more, 'more ranking')}: --only NAME=VALUE shows those" if more > 0 else ""
 
 
 def scope_text(of: str) -> str:
-    """What a bound is of."""
+    """Returns the scope of a bound."""
     return "the whole launch" if of == "launch" else "any one block"
 
 
 def claim_text(ranking: Ranking) -> str:
-    """What is ranked: bounds of one scope and one guarantee, and whether for one policy alone."""
+    """Returns the kind of a ranking: scope and guarantee of its bounds, and its policy if any."""
     kind = {"safe-bound": "safe bounds", "estimate": "estimates"}.get(
         ranking.guarantee, f"{ranking.guarantee} bounds"
     )
@@ -108,7 +108,7 @@ def claim_text(ranking: Ranking) -> str:
 
 
 def times_text(times: float) -> str:
-    """How much more than the least: ``+4.2 %``, from twice on ``2.41 x``."""
+    """Returns how much more than the least: ``+4.2 %``, from twice on ``2.41 x``."""
     if times < 2:
         return "least" if times == 1 else f"+{100 * (times - 1):.1f} %"
     return f"{digits(times, 3)} x"
@@ -136,7 +136,7 @@ def _head(report: SweepReport) -> Iterator[str]:
 
 
 def outcomes_text(report: SweepReport) -> str:
-    """How the units ended."""
+    """Returns how the units ended."""
     return (
         f"{report.units:,}: {report.bounded:,} bounded, {report.refused:,} refused, "
         f"{report.failed:,} failed"
@@ -144,7 +144,7 @@ def outcomes_text(report: SweepReport) -> str:
 
 
 def machine_text(machine: MachineRanking) -> str:
-    """A machine in a line."""
+    """Returns a machine in a line."""
     clock = f"{machine.clock_mhz:,g} MHz" if machine.clock_mhz is not None else "clock not known"
     latency = machine.memory_latency_cycles
     memory = "" if latency is None else f", memory latency {latency} cycles"
@@ -155,7 +155,7 @@ def _machine(machine: MachineRanking) -> Iterator[str]:
     if not machine.rankings:
         yield ""
         yield f"BEST       on {machine.machine}: nothing is bounded"
-    said: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
     for ranking in machine.rankings[:MOST_RANKINGS]:
         yield ""
         yield (
@@ -163,13 +163,13 @@ def _machine(machine: MachineRanking) -> Iterator[str]:
             f"{plural(ranking.variants, 'variant')}"
         )
         yield from _table(ranking)
-        if ranking.assumptions and ranking.assumptions != said:
+        if ranking.assumptions and ranking.assumptions != shown:
             yield f"  assumed  {', '.join(ranking.assumptions)}"
-        said = ranking.assumptions
+        shown = ranking.assumptions
     if more := more_text(machine):
         yield ""
         yield f"  {more}"
-    if len({(one.of, one.guarantee, one.policy) for one in machine.rankings}) > 1:
+    if len({(ranking.of, ranking.guarantee, ranking.policy) for ranking in machine.rankings}) > 1:
         yield "  Bounds of different guarantee, of launches and blocks, for one policy and for all,"
         yield "  are not ranked together."
 
@@ -181,12 +181,12 @@ def _table(ranking: Ranking) -> Iterator[str]:
     numeric = {
         name
         for name in varying
-        if all(isinstance(one.variant[name], int | None) for one in ranking.best)
+        if all(isinstance(best.variant[name], int | None) for best in ranking.best)
     }
-    for one in ranking.best:
-        own = (value_text(one.variant[name]) for name in varying)
-        shown = (f"{one.cycles:,}", seconds_text(one.seconds), times_text(one.times_the_least))
-        rows.append((f"{one.rank:,}", *own, *shown, one.guarantee, f"{one.unit}"))
+    for best in ranking.best:
+        own = (value_text(best.variant[name]) for name in varying)
+        shown = (f"{best.cycles:,}", seconds_text(best.seconds), times_text(best.times_the_least))
+        rows.append((f"{best.rank:,}", *own, *shown, best.guarantee, f"{best.unit}"))
     right = [at for at, head in enumerate(rows[0]) if head in numeric | _NUMBERS]
     yield from (f"  {line}" for line in aligned(rows, right))
 
@@ -195,40 +195,40 @@ def _comparisons(comparisons: Sequence[Comparison]) -> Iterator[str]:
     if comparisons:
         yield ""
         yield "MACHINES   compared by rank and by time, not by cycles"
-    for one in comparisons:
-        yield f"  {pair_text(one)}"
-        yield f"    {comparison_text(one)}"
-        yield from (f"    {elsewhere_text(best)}" for best in one.best)
+    for comparison in comparisons:
+        yield f"  {pair_text(comparison)}"
+        yield f"    {comparison_text(comparison)}"
+        yield from (f"    {elsewhere_text(best)}" for best in comparison.best)
 
 
 def pair_text(one: Comparison) -> str:
-    """Which machines are compared, and for which problem."""
+    """Returns which machines are compared, and for which problem."""
     return f"{' and '.join(one.machines)} {problem_text(one.problem)}".rstrip()
 
 
-def comparison_text(one: Comparison) -> str:
-    """How alike two machines rank variants, in a sentence."""
-    if one.reason:
-        return f"not compared: {one.reason}"
-    kinds = " and ".join(dict.fromkeys(one.guarantees))
-    if one.policies[0] is not None:
-        kinds += f"; {scheduler_text(one.policies[0])}"
-    common = f"{plural(one.variants, 'variant')} bounded on both ({kinds})"
-    if one.rank_correlation is None:
+def comparison_text(pair: Comparison) -> str:
+    """Returns the agreement of two machines on the order of variants, in a sentence."""
+    if pair.reason:
+        return f"not compared: {pair.reason}"
+    kinds = " and ".join(dict.fromkeys(pair.guarantees))
+    if pair.policies[0] is not None:
+        kinds += f"; {scheduler_text(pair.policies[0])}"
+    common = f"{plural(pair.variants, 'variant')} bounded on both ({kinds})"
+    if pair.rank_correlation is None:
         return f"{common}: too few, or all alike, to speak of an order"
-    return f"{common}: rank correlation {one.rank_correlation:.3f} (Spearman; 1 is the same order)"
+    return f"{common}: rank correlation {pair.rank_correlation:.3f} (Spearman; 1 is the same order)"
 
 
-def elsewhere_text(one: BestElsewhere) -> str:
-    """Where the best of a machine stands on another, in a sentence."""
-    best = f"the best on {one.machine} (unit {one.unit})"
-    if one.rank is None or one.times_the_least is None:
-        return f"{best} has no such bound on {one.other}"
-    if one.rank == 1:
-        return f"{best} is the best on {one.other}, too"
+def elsewhere_text(elsewhere: BestElsewhere) -> str:
+    """Returns the rank of the best of a machine on another, in a sentence."""
+    best = f"the best on {elsewhere.machine} (unit {elsewhere.unit})"
+    if elsewhere.rank is None or elsewhere.times_the_least is None:
+        return f"{best} has no such bound on {elsewhere.other}"
+    if elsewhere.rank == 1:
+        return f"{best} is the best on {elsewhere.other}, too"
     return (
-        f"{best} is number {one.rank:,} of {one.variants:,} on {one.other}"
-        f", {one.times_the_least:,.3f} times the least there"
+        f"{best} is number {elsewhere.rank:,} of {elsewhere.variants:,} on {elsewhere.other}"
+        f", {elsewhere.times_the_least:,.3f} times the least there"
     )
 
 

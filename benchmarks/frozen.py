@@ -187,7 +187,9 @@ def main() -> int:
     kept = json.loads(KEPT.read_text(encoding="utf-8"))["requests"]
     asked = [words for words in kept if has_disassembler() or ".cubin" not in words]
     rows = all_answers([tuple(words.split()) for words in asked[:: options.every]])
-    lines = list(differences(kept, {words: fields for words, fields, _ in rows}))
+    slow = [words for words, fields, _ in rows if not fields]
+    lines = list(differences(kept, {words: fields for words, fields, _ in rows if fields}))
+    lines += [f"{words}: takes more than {MOST_SECONDS} seconds" for words in slow]
     print(*lines, f"{len(lines)} of {len(rows)} requests differ", sep="\n")
     return 1 if lines else 0
 

@@ -22,10 +22,11 @@ from ptxwcet.support.extras import require_extra
 
 @click.command(cls=Command, example="python benchmarks/reproduce.py makespan --quick -o makespan")
 @click.argument("experiment", type=click.Choice(list(EXPERIMENTS)))
-@options.written_to(
+@options.option(
+    "output",
     "Write report, tables, data and pictures into this folder.",
     required=True,
-    kind=OutputFolder(".md", ".csv", ".json", ".png"),
+    type=OutputFolder(".md", ".csv", ".json", ".png"),
 )
 @click.option(
     "--quick",

@@ -69,6 +69,7 @@ def _add_rows(results: Results, name: str, head: list[str], rows: list[list[str]
     results.add_table(head, rows)
     plain = [[cell.strip("*-").replace(",", "") for cell in row] for row in rows]
     results.add_csv(name, ["condition", *head[1:]], plain)
+    results.say(f"The table as data: [{name}]({name}).")
 
 
 def _tests(conditions: Sequence[int], answer: PwcetAnswer) -> Iterator[list[str]]:

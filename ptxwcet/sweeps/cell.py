@@ -353,6 +353,8 @@ def _answer(work: str, payload: Any, shared: Mapping[str, bytes]) -> bytes:
     except MemoryError:
         return told(Ending.MEMORY, None)
     except (Exception, SystemExit) as error:
+        if isinstance(error, ImportError) and "failed to map segment" in str(error):
+            return told(Ending.MEMORY, None)  # a module imported late finds no memory
         return told(Ending.RAISED, f"{type(error).__name__}: {error}")
 
 

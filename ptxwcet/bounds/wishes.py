@@ -39,7 +39,7 @@ class GridWishes:
     @property
     def numbers(self) -> dict[str, int]:
         """The options that are stated in numbers, by name."""
-        names = (one.name for one in fields(self) if one.name in OPTIONS)
+        names = (item.name for item in fields(self) if item.name in OPTIONS)
         return {
             name: getattr(self, name)
             for name in names

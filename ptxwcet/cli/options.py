@@ -152,7 +152,7 @@ def of(*names: str) -> Option:
 def names_of(*options: Option) -> list[str]:
     """Returns the names of options, in their order."""
     added: Any = all_of(*options)(lambda: None)
-    return [one.name for one in reversed(added.__click_params__)]
+    return [item.name for item in reversed(added.__click_params__)]
 
 
 _ORDER = (
@@ -165,7 +165,9 @@ _ORDER = (
 def _group(arguments: Any, without: Any = None) -> Option:
     """Returns the options of a class of the table, but those of another class."""
     left_out = without.__annotations__ if without else {}
-    names = [one for one in arguments.__annotations__ if OPTIONS[one].words and one not in left_out]
+    names = [
+        item for item in arguments.__annotations__ if OPTIONS[item].words and item not in left_out
+    ]
     rank = {name: place for place, name in enumerate(_ORDER)}
     return of(*sorted(names, key=lambda name: rank.get(name, len(rank))))
 
@@ -216,7 +218,7 @@ def refuse_idle_seed(policy: str | None, jitter: int | None) -> None:
 
 def policy(help_text: str = _POLICIES, **changes: Any) -> Option:
     """Returns the warp scheduler of a simulated machine, or the known one of a bound."""
-    complete = completed(lambda: [one.value for one in Policy])
+    complete = completed(lambda: [item.value for item in Policy])
     return option("policy", help_text, shell_complete=complete, **changes)
 
 

@@ -42,12 +42,12 @@ CudaNames = Callable[[Kernel], Sequence[str] | None]
 """The parameter names of a kernel's CUDA source, or None if it is not available."""
 
 _NUMBERS = sorted(
-    (one for one in OPTIONS.values() if one.launch_key), key=lambda one: one.launch_key
+    (item for item in OPTIONS.values() if item.launch_key), key=lambda item: item.launch_key
 )
 """The options that are numbers in a launch file."""
 _KEYS = (
     *("kernel", "grid", "block"),
-    *(one.launch_key for one in _NUMBERS),
+    *(item.launch_key for item in _NUMBERS),
     *("arguments", "variables", "expected"),
 )
 _POINTERS = ("u64", "s64", "b64")  # types of parameters that may be pointers
@@ -109,7 +109,9 @@ class _Reader:
             return None
         block = self._size("block", data.get("block", kernel.required_threads))
         grid = self._size("grid", data.get("grid"))
-        numbers = {one.launch_key: self._number(one, data.get(one.launch_key)) for one in _NUMBERS}
+        numbers = {
+            item.launch_key: self._number(item, data.get(item.launch_key)) for item in _NUMBERS
+        }
         arguments = self._arguments(kernel, data, cuda_names(kernel))
         variables = self._variables(data)
         expected = self._expected(data, arguments)

@@ -138,7 +138,7 @@ def _path(value: File, folder: str) -> str:
 def paths_of(values: Files, folder: str = "") -> tuple[str, ...]:
     """Returns the paths of a file or several."""
     listed = (values,) if isinstance(values, str | os.PathLike) else values
-    return tuple(_path(one, folder) for one in listed)
+    return tuple(_path(item, folder) for item in listed)
 
 
 def _entries(table: Mapping[Any, Any] | tuple[str, ...], folder: str) -> tuple[str, ...]:
@@ -186,7 +186,8 @@ def whole(
 _LISTED = "a text or a list of texts"
 _MAPPED = (
     lambda value: (
-        isinstance(value, Mapping) and all(type(one) in (int, float, str) for one in value.values())
+        isinstance(value, Mapping)
+        and all(type(item) in (int, float, str) for item in value.values())
     ),
     "a table of names and numbers",
 )
@@ -291,7 +292,7 @@ class Option:
     @property
     def word(self) -> str:
         """Its long name on the command line, empty if it is none there."""
-        return next((one for one in self.words.split() if one.startswith("--")), "")
+        return next((item for item in self.words.split() if item.startswith("--")), "")
 
 
 class LaunchArguments(TypedDict, total=False):
@@ -574,5 +575,5 @@ def options_of_plan(plan: str) -> list[Option]:
     """Returns the options that tables of a plan may have: those of every plan come first, sizes
     before files, files before numbers.
     """
-    own = (one for one in OPTIONS.values() if plan in one.plans)
-    return sorted(own, key=lambda one: (one.plans != EVERY_PLAN, one.kind.rank))
+    own = (item for item in OPTIONS.values() if plan in item.plans)
+    return sorted(own, key=lambda item: (item.plans != EVERY_PLAN, item.kind.rank))

@@ -89,40 +89,40 @@ def families(pattern: Pattern | None, width: int) -> np.ndarray:
 
 
 @cache
-def table(one: Term) -> np.ndarray:
+def table(operator: Term) -> np.ndarray:
     """What the operator of a term computes, for all arguments."""
-    sizes = [1 << argument.width for argument in one.args]
+    sizes = [1 << argument.width for argument in operator.args]
     numbers = [
-        apply(one.op, one.width, one.args, one.value, given)
+        apply(operator.op, operator.width, operator.args, operator.value, given)
         for given in product(*(range(size) for size in sizes))
     ]
     return np.array(numbers).reshape(sizes)
 
 
-def result(one: Term, args: tuple[Pattern | None, ...]) -> Pattern | None:
+def result(operator: Term, args: tuple[Pattern | None, ...]) -> Pattern | None:
     """The pattern that the domain gives for an operator."""
-    widths = [argument.width for argument in one.args]
-    root = term(one.op, one.width, word(widths), one.value)
+    widths = [argument.width for argument in operator.args]
+    root = term(operator.op, operator.width, word(widths), operator.value)
     found = DOMAIN.value(root, [None if each is None else (each,) for each in args])
     return None if found is None else found[0]
 
 
-def is_right(one: Term, args: tuple[Pattern | None, ...]) -> bool:
+def is_right(operator: Term, args: tuple[Pattern | None, ...]) -> bool:
     """Whether all results have the pattern that the domain gives."""
-    found = result(one, args)
+    found = result(operator, args)
     if found is None:
         return True
-    rows = [families(s, a.width) for s, a in zip(args, one.args, strict=True)]
+    rows = [families(s, a.width) for s, a in zip(args, operator.args, strict=True)]
     places = [
         row.reshape([len(row) if axis == other else 1 for other in range(len(rows))] + [LANES])
         for axis, row in enumerate(rows)
     ]
-    numbers, size = table(one)[tuple(places)], 1 << one.width
+    numbers, size = table(operator)[tuple(places)], 1 << operator.width
     rest = (numbers - found.offsets) % size
-    if (rest != rest[..., :1]).any() or (rest % (1 << min(found.align, one.width))).any():
+    if (rest != rest[..., :1]).any() or (rest % (1 << min(found.align, operator.width))).any():
         return False
     if found.span is not None:
-        read = signed(numbers, one.width)
+        read = signed(numbers, operator.width)
         if (read < found.span[0]).any() or (read > found.span[1]).any():
             return False
     if found.agreement is BLOCK:
@@ -144,32 +144,34 @@ _APART = {Op.CONST, Op.SOURCE, Op.ANY, Op.ITE, Op.ZEXT, Op.SEXT, Op.EXTRACT, *_U
 def operators(width: int) -> list[Term]:
     """Each operator on words of so many bits, and on single bits."""
     pair = word([width, width])
-    one = pair[0]
-    found = [term(op, width, (one,)) for op in _UNARY]
+    first = pair[0]
+    found = [term(op, width, (first,)) for op in _UNARY]
     found += [term(op, 1, pair) for op in _PREDICATES]
     found += [term(op, width, pair) for op in Op if op not in _APART]
     found += [term(Op.ITE, width, (source(9, 1), *pair))]
-    found += [term(op, width + more, (one,)) for op in (Op.ZEXT, Op.SEXT) for more in (1, 3)]
-    found += [one.part(low, bits) for low in range(width) for bits in range(1, width - low + 1)]
+    found += [term(op, width + more, (first,)) for op in (Op.ZEXT, Op.SEXT) for more in (1, 3)]
+    found += [first.part(low, bits) for low in range(width) for bits in range(1, width - low + 1)]
     found += [term(op, 1, word([1, 1])) for op in (Op.AND, Op.OR, Op.XOR, Op.EQ)]
     return [*found, ~source(0, 1), term(Op.ZEXT, width, (source(0, 1),))]
 
 
-OPERATORS = [(width, one) for width in WIDTHS for one in operators(width) if one.args]
+OPERATORS = [
+    (width, operator) for width in WIDTHS for operator in operators(width) if operator.args
+]
 
 
-def name_of(one: object) -> str:
-    if not isinstance(one, Term):
-        return str(one)
-    return f"{one.op.name}-{one.value}-{one.width}-of-{one.args[0].width}"
+def name_of(operator: object) -> str:
+    if not isinstance(operator, Term):
+        return str(operator)
+    return f"{operator.op.name}-{operator.value}-{operator.width}-of-{operator.args[0].width}"
 
 
 @pytest.mark.parametrize(("width", "one"), OPERATORS, ids=name_of)
-def test_an_operator_keeps_what_it_says(width: int, one: Term) -> None:
-    chance = random.Random(name_of(one))
-    widths = [argument.width for argument in one.args]
+def test_an_operator_keeps_what_it_says(width: int, operator: Term) -> None:
+    chance = random.Random(name_of(operator))
+    widths = [argument.width for argument in operator.args]
     choices = [tuple(drawn(bits, chance) for bits in widths) for _ in range(DRAWN)]
-    assert [args for args in choices if not is_right(one, args)] == []
+    assert [args for args in choices if not is_right(operator, args)] == []
 
 
 def weaker(pattern: Pattern | None, width: int, chance: random.Random) -> Pattern | None:
@@ -181,24 +183,24 @@ def weaker(pattern: Pattern | None, width: int, chance: random.Random) -> Patter
     return normal(Pattern(pattern.offsets, align, agreement=who), width)
 
 
-def claims_no_less(one: Pattern | None, other: Pattern | None, width: int) -> bool:
+def claims_no_less(operator: Pattern | None, other: Pattern | None, width: int) -> bool:
     """Whether a pattern allows no values that another one does not."""
-    if one is None or other is None:
+    if operator is None or other is None:
         return other is None
     theirs = {row.tobytes() for row in families(other, width)}
-    mine = (row.tobytes() for row in families(one, width))
-    return one.agreement >= other.agreement and all(row in theirs for row in mine)
+    mine = (row.tobytes() for row in families(operator, width))
+    return operator.agreement >= other.agreement and all(row in theirs for row in mine)
 
 
 @pytest.mark.parametrize(("width", "one"), OPERATORS, ids=name_of)
-def test_operators_are_monotone(width: int, one: Term) -> None:
+def test_operators_are_monotone(width: int, operator: Term) -> None:
     """Of patterns that say less, without spans, the result says no more."""
-    chance = random.Random(f"{name_of(one)} again")
+    chance = random.Random(f"{name_of(operator)} again")
     mistakes = []
     for _ in range(DRAWN // 5):
-        low = tuple(drawn(argument.width, chance, spans=False) for argument in one.args)
-        high = tuple(weaker(s, a.width, chance) for s, a in zip(low, one.args, strict=True))
-        if not claims_no_less(result(one, low), result(one, high), one.width):
+        low = tuple(drawn(argument.width, chance, spans=False) for argument in operator.args)
+        high = tuple(weaker(s, a.width, chance) for s, a in zip(low, operator.args, strict=True))
+        if not claims_no_less(result(operator, low), result(operator, high), operator.width):
             mistakes.append((low, high))
     assert mistakes == []
 
@@ -208,20 +210,22 @@ def test_joins_and_limits_claim_no_more(width: int) -> None:
     chance = random.Random(width)
     joins = 0
     for _ in range(DRAWN):
-        one, two = drawn(width, chance), drawn(width, chance)
-        if one is None or two is None:
+        operator, two = drawn(width, chance), drawn(width, chance)
+        if operator is None or two is None:
             continue
         if chance.random() < 0.5:  # the same lanes, which have a join
             moved = chance.randrange(-4, 5)
-            two = normal(Pattern(one.offsets + moved, two.align, agreement=two.agreement), width)
-        both = join(one, two, width)
+            two = normal(
+                Pattern(operator.offsets + moved, two.align, agreement=two.agreement), width
+            )
+        both = join(operator, two, width)
         joins += both is not None
-        assert claims_no_less(one, both, width)
+        assert claims_no_less(operator, both, width)
         assert claims_no_less(two, both, width)
         for limit in Agreement:
-            value = limited((one,), limit, width)
+            value = limited((operator,), limit, width)
             assert (value is None) == (limit is NONE)
-            assert value is None or claims_no_less(one, value[0], width)
+            assert value is None or claims_no_less(operator, value[0], width)
             assert value is None or value[0].align == KNOWN or value[0].agreement <= limit
     assert joins > DRAWN // 4
 
@@ -294,14 +298,16 @@ SOME: Value = (Pattern(0, 5, agreement=BLOCK),)
         (X.shifted_left(Y), [SOME, FEW], SOME),
     ],
 )  # fmt: skip
-def test_what_is_known(one: Term, sources: list[Value], expected: Value) -> None:
+def test_what_is_known(operator: Term, sources: list[Value], expected: Value) -> None:
     """Spans are not compared."""
-    found = DOMAIN.value(one, sources)
+    found = DOMAIN.value(operator, sources)
     plain = None if found is None else tuple(replace(pattern, span=None) for pattern in found)
     assert agreement_on(found) == agreement_on(expected)
-    assert keys(plain) == keys(expected and tuple(normal(each, one.width) for each in expected))
+    assert keys(plain) == keys(
+        expected and tuple(normal(each, operator.width) for each in expected)
+    )
 
 
 def test_every_operator_is_tried() -> None:
     leaves = {Op.CONST, Op.SOURCE, Op.ANY}
-    assert {one.op for _, one in OPERATORS} == set(Op) - leaves
+    assert {operator.op for _, operator in OPERATORS} == set(Op) - leaves

@@ -215,7 +215,7 @@ def moved(value: Patterns, distance: int, width: int) -> Value:
 
 
 def _sum(sign: int) -> Rule:
-    def rule(one: Term, args: Sequence[Pattern]) -> Pattern | None:
+    def rule(operator: Term, args: Sequence[Pattern]) -> Pattern | None:
         a, b = args
         return _added(a, b, sign)
 
@@ -249,17 +249,17 @@ def _scaled(pattern: Pattern, factor: int, width: int) -> Pattern:
     return Pattern(offsets, align, pattern.cuts, phase, pure)
 
 
-def _product(one: Term, args: Sequence[Pattern]) -> Pattern | None:
+def _product(operator: Term, args: Sequence[Pattern]) -> Pattern | None:
     a, b = args if args[1].constant is not None else args[::-1]
     if b.constant is not None:
-        return _scaled(a, b.constant, one.width)
+        return _scaled(a, b.constant, operator.width)
     if b.is_uniform:
         a, b = b, a
     if not a.is_uniform or b.cuts:
         return None
-    if not b.is_uniform and trailing_zeros(_steps(b)) + _zeros(a) < one.width:
+    if not b.is_uniform and trailing_zeros(_steps(b)) + _zeros(a) < operator.width:
         return None  # a multiple of the lane that nobody knows, not of 2**width
-    zeros = min(one.width, sum(_zeros(each) for each in (a, b)))
+    zeros = min(operator.width, sum(_zeros(each) for each in (a, b)))
     return uniform(zeros)
 
 
@@ -273,13 +273,13 @@ def _zeros(pattern: Pattern) -> int:
     return min(pattern.align, trailing_zeros(pattern.offsets))
 
 
-def _shifted_left(one: Term, args: Sequence[Pattern]) -> Pattern | None:
+def _shifted_left(operator: Term, args: Sequence[Pattern]) -> Pattern | None:
     value, amount = args
     if amount.constant is not None:
-        bits = min(amount.constant % (1 << one.width), one.width)
-        return _scaled(value, 1 << bits, one.width)
+        bits = min(amount.constant % (1 << operator.width), operator.width)
+        return _scaled(value, 1 << bits, operator.width)
     if value.is_uniform and amount.is_uniform:
-        return uniform(min(one.width, _zeros(value)))
+        return uniform(min(operator.width, _zeros(value)))
     return None
 
 
@@ -308,12 +308,12 @@ def _parted(args: Sequence[Pattern]) -> tuple[int, list[Number], list[int]] | No
     return bits, low, zeros
 
 
-def _bitwise(one: Term, args: Sequence[Pattern]) -> Pattern | None:
-    if one.op is Op.AND:
+def _bitwise(operator: Term, args: Sequence[Pattern]) -> Pattern | None:
+    if operator.op is Op.AND:
         for value, mask in (args, args[::-1]):
             if mask.constant is not None:
-                return _masked(value, mask.constant % (1 << one.width))
-    return _by_bits(one.op, args)
+                return _masked(value, mask.constant % (1 << operator.width))
+    return _by_bits(operator.op, args)
 
 
 def _masked(value: Pattern, mask: int) -> Pattern | None:
@@ -346,12 +346,12 @@ def _by_bits(op: Op, args: Sequence[Pattern]) -> Pattern | None:
     return Pattern(low, max(bits, align))
 
 
-def _shifted_right(one: Term, args: Sequence[Pattern]) -> Pattern | None:
+def _shifted_right(operator: Term, args: Sequence[Pattern]) -> Pattern | None:
     value, amount = args
     if amount.constant is None:
         return None
-    by = amount.constant % (1 << one.width)
-    return _shifted(value, by, one.width, is_signed=one.op is Op.ASHR)
+    by = amount.constant % (1 << operator.width)
+    return _shifted(value, by, operator.width, is_signed=operator.op is Op.ASHR)
 
 
 def _shifted(value: Pattern, by: int, width: int, *, is_signed: bool) -> Pattern | None:
@@ -386,13 +386,13 @@ def _cut(value: Pattern, by: int, width: int) -> Pattern | None:
     return normal(Pattern(value.offsets >> by, value.align - by), width)
 
 
-def _quotient(one: Term, args: Sequence[Pattern]) -> Pattern | None:
-    power = _power(args[1], one.width)
-    return None if power is None else _shifted(args[0], power, one.width, is_signed=False)
+def _quotient(operator: Term, args: Sequence[Pattern]) -> Pattern | None:
+    power = _power(args[1], operator.width)
+    return None if power is None else _shifted(args[0], power, operator.width, is_signed=False)
 
 
-def _rest(one: Term, args: Sequence[Pattern]) -> Pattern | None:
-    power = _power(args[1], one.width)
+def _rest(operator: Term, args: Sequence[Pattern]) -> Pattern | None:
+    power = _power(args[1], operator.width)
     return None if power is None else _masked(args[0], (1 << power) - 1)
 
 
@@ -404,8 +404,8 @@ def _power(pattern: Pattern, width: int) -> int | None:
     return number.bit_length() - 1 if number and not number & (number - 1) else None
 
 
-def _lengthened(one: Term, args: Sequence[Pattern]) -> Pattern | None:
-    (value,), width, is_signed = args, one.args[0].width, one.op is Op.SEXT
+def _lengthened(operator: Term, args: Sequence[Pattern]) -> Pattern | None:
+    (value,), width, is_signed = args, operator.args[0].width, operator.op is Op.SEXT
     return _extended(
         value, width, _numbers(value, width).read(signed=is_signed), is_signed=is_signed
     )
@@ -433,25 +433,28 @@ def _extended(value: Pattern, width: int, among: Interval, *, is_signed: bool) -
     return Pattern(offsets, value.align, int(goes_round), 0)
 
 
-def _compared(one: Term, args: Sequence[Pattern]) -> Pattern | None:
+def _compared(operator: Term, args: Sequence[Pattern]) -> Pattern | None:
     """Returns whether numbers are equal, or the first is less: bits above decide for all lanes
     alike or, where they are equal, those below do.
     """
     parted = _parted(args)
     if parted is not None:
         low, other = parted[1]
-        outcomes = set(np.ravel(low == other if one.op is Op.EQ else low < other).tolist())
-        if one.op is Op.EQ and outcomes == {False}:
+        outcomes = set(np.ravel(low == other if operator.op is Op.EQ else low < other).tolist())
+        if operator.op is Op.EQ and outcomes == {False}:
             return constant(0)
         if len(outcomes) == 1:
             return uniform()
-    if one.op is Op.EQ and normal(_added(args[0], args[1], -1), one.args[0].width).is_uniform:
+    if (
+        operator.op is Op.EQ
+        and normal(_added(args[0], args[1], -1), operator.args[0].width).is_uniform
+    ):
         return uniform()
     return None
 
 
-def _extracted(one: Term, args: Sequence[Pattern]) -> Pattern | None:
-    return _cut(args[0], one.value, one.width)
+def _extracted(operator: Term, args: Sequence[Pattern]) -> Pattern | None:
+    return _cut(args[0], operator.value, operator.width)
 
 
 _RULES: Mapping[Op, Rule] = {

@@ -166,7 +166,7 @@ def name_of(operator: object) -> str:
     return f"{operator.op.name}-{operator.value}-{operator.width}-of-{operator.args[0].width}"
 
 
-@pytest.mark.parametrize(("width", "one"), OPERATORS, ids=name_of)
+@pytest.mark.parametrize(("width", "operator"), OPERATORS, ids=name_of)
 def test_an_operator_keeps_what_it_says(width: int, operator: Term) -> None:
     chance = random.Random(name_of(operator))
     widths = [argument.width for argument in operator.args]
@@ -192,7 +192,7 @@ def claims_no_less(operator: Pattern | None, other: Pattern | None, width: int) 
     return operator.agreement >= other.agreement and all(row in theirs for row in mine)
 
 
-@pytest.mark.parametrize(("width", "one"), OPERATORS, ids=name_of)
+@pytest.mark.parametrize(("width", "operator"), OPERATORS, ids=name_of)
 def test_operators_are_monotone(width: int, operator: Term) -> None:
     """Of patterns that say less, without spans, the result says no more."""
     chance = random.Random(f"{name_of(operator)} again")
@@ -261,7 +261,7 @@ SOME: Value = (Pattern(0, 5, agreement=BLOCK),)
 
 
 @pytest.mark.parametrize(
-    ("one", "sources", "expected"),
+    ("operator", "sources", "expected"),
     [
         (X.less_than(64, signed=False), [INDEX], MANY),
         (X.less_than(64, signed=True), [INDEX], MANY),
